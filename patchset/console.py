@@ -1,0 +1,99 @@
+"""The only module that prints: tables, progress and errors for a person, JSON for a program."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console as RichConsole
+
+    from patchset.errors import PatchsetError
+
+_STYLES = {
+    "applies": "green", "merges": "green", "upstream": "cyan", "absent": "cyan", "sound": "green", "passed": "green",
+    "defect": "red", "unknown": "yellow", "conflicts": "bold red", "partial": "bold red", "ambiguous": "bold red",
+    "refused": "bold red", "failed": "bold red", "omitted": "yellow", "not run": "yellow",
+}
+
+
+class Console:
+    """Where a task's words go.
+
+    With ``as_json`` standard output carries one JSON document and nothing else; progress then goes to standard error.
+    Colour and moving progress only on a terminal, and never with ``NO_COLOR`` or ``TERM=dumb``.
+    """
+
+    def __init__(self, as_json: bool = False) -> None:
+        self.as_json = as_json
+        self._plain_err = not sys.stderr.isatty() or "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
+
+    def say(self, text: str) -> None:
+        """One line of progress, on standard error."""
+        self._rich(sys.stderr).print(text, markup=False, highlight=False, soft_wrap=True)
+
+    @contextmanager
+    def step(self, text: str) -> Iterator[Step]:
+        """A step that may take long: a spinner on a terminal, a line when it ends; both say what it was and how long."""
+        step, started = Step(), time.monotonic()
+        if self._plain_err:
+            yield step
+        else:
+            with self._rich(sys.stderr).status(text):
+                yield step
+        note = f" ({step.note})" if step.note else ""
+        self.say(f"  {text}{note}  {time.monotonic() - started:.1f} s")
+
+    def line(self, text: str = "") -> None:
+        """One line of the result; nothing with ``as_json``."""
+        if not self.as_json:
+            self._rich(sys.stdout).print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
+        """A table of the result; nothing with ``as_json``. Words that are states get their colour."""
+        if self.as_json:
+            return
+        from rich import box
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+        for column in columns:
+            table.add_column(column, overflow="fold")
+        for row in rows:
+            table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
+        self._rich(sys.stdout).print(table)
+
+    def json(self, document: Mapping[str, Any] | Sequence[Any]) -> None:
+        """The result as JSON; nothing without ``as_json``."""
+        if self.as_json:
+            sys.stdout.write(json.dumps(document, indent=2, sort_keys=True) + "\n")
+
+    def error(self, error: PatchsetError) -> None:
+        """A failure: what, where, next; with ``as_json`` as a document too."""
+        err = self._rich(sys.stderr)
+        err.print(f"error: {error.what}", style="bold red", markup=False, highlight=False, soft_wrap=True)
+        for name, text in (("where", error.where), ("next", error.next)):
+            if text:
+                err.print(f"  {name}: {text}", markup=False, highlight=False, soft_wrap=True)
+        if error.detail:
+            err.print("\n".join(f"    {line}" for line in error.detail.splitlines()), markup=False, highlight=False, soft_wrap=True)
+        self.json({"error": error.as_dict()})
+
+    def _rich(self, stream: Any) -> RichConsole:
+        from rich.console import Console as RichConsole  # 0.1 s that `inv --list` does not need
+
+        # Not on a terminal, rich would wrap at 80 columns, and a path in a log would no longer be one word.
+        plain = not stream.isatty()
+        return RichConsole(file=stream, width=None if not plain else 200, no_color="NO_COLOR" in os.environ or None)
+
+
+class Step:
+    """What a step wants to add to its line when it ends, for example that a result was reused."""
+
+    note = ""

@@ -1,0 +1,106 @@
+"""Virtual environments of ours: filled from a hash-checked lock, made when first asked for, and used again."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from packaging.utils import canonicalize_name
+
+from patchset import process
+from patchset.errors import MissingTool, SourceError
+
+_MARKER = "complete.json"
+_PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", re.MULTILINE)
+
+#: Runs pip in a new environment: words after `pip install` → did it work. Logs go where the environment's log is.
+Pip = Callable[[Sequence[str]], bool]
+
+
+def locked_pins(lock: Path) -> dict[str, str]:
+    """Canonical name → version of everything in *lock*."""
+    return {canonicalize_name(name): version for name, version in _PIN.findall(lock.read_text("utf-8"))}
+
+
+def lock_hash(lock: Path) -> str:
+    """sha256 of a lock: what identifies an environment, whatever machine it is on."""
+    return hashlib.sha256(lock.read_bytes()).hexdigest()
+
+
+def ensure(envs: Path, purpose: str, lock: Path, *, before: Callable[[Pip], None] | None = None, rule: str = "",
+           say: Callable[[str], None] = lambda text: None) -> Path:
+    """The interpreter of the environment for *lock* and this Python; the environment is made if it is not there.
+
+    Scripts in it carry its absolute path, so it is made in place. A marker written last says that it is complete and
+    where it was made; without a fitting one (a run that was killed, a folder that was moved) it is made anew.
+
+    :param purpose: the first part of its folder's name.
+    :param before: installs what the lock cannot name, before the lock; *rule* is a text that identifies it.
+    :raises MissingTool: this Python cannot make a virtual environment.
+    :raises SourceError: pip could not install the lock; its log is kept and named.
+    """
+    key = hashlib.sha256((lock_hash(lock) + rule).encode()).hexdigest()[:12]
+    name = f"{purpose}-{key}-py{sys.version_info.major}.{sys.version_info.minor}"
+    env = envs.absolute() / name
+    envs.mkdir(parents=True, exist_ok=True)
+    with _only_one(envs / f"{name}.lock"):
+        if not is_complete(env, lock, rule):
+            say(f"making the {purpose} environment (once)")
+            _make(env, lock, envs.absolute() / f"{name}.log", before)
+            (env / _MARKER).write_text(json.dumps(_identity(env, lock, rule), indent=1) + "\n", encoding="utf-8")
+    return env / "bin" / "python"
+
+
+@contextmanager
+def _only_one(path: Path) -> Iterator[None]:
+    with path.open("w") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
+
+
+def is_complete(env: Path, lock: Path, rule: str = "") -> bool:
+    """Was *env* filled to its end from *lock*, at this place, for this very Python, which is still there?"""
+    try:
+        marker = json.loads((env / _MARKER).read_bytes())
+    except (OSError, ValueError):
+        return False
+    return marker == _identity(env, lock, rule) and (env / "bin" / "python").exists()
+
+
+def _identity(env: Path, lock: Path, rule: str) -> dict[str, str]:
+    return {"environment": str(env), "lock": lock_hash(lock), "rule": rule, "base": sys.base_prefix, "python": sys.version}
+
+
+def _make(env: Path, lock: Path, log: Path, before: Callable[[Pip], None] | None) -> None:
+    if env.exists():
+        shutil.rmtree(env)
+    environment = process.clean_environment(pip=True)
+
+    def pip(words: Sequence[str]) -> bool:
+        command = [env / "bin" / "python", "-I", "-m", "pip", "--no-input", "--disable-pip-version-check", "install",
+                   "--no-compile", "--only-binary", ":all:", *words]
+        return process.run(command, cwd=env.parent, env=environment, timeout=3600, log=log).returncode == 0
+
+    try:
+        made = process.run([sys.executable, "-I", "-m", "venv", env], cwd=env.parent, env=environment, timeout=300, log=log)
+        if made.returncode:
+            raise MissingTool("Python could not make a virtual environment", where=str(log), detail=made.tail(),
+                              next="sudo apt install python3-venv")
+        if before:
+            before(pip)
+        # Wheels only: a source distribution would run code that no hash of the lock covers (its own build requirements).
+        if not pip(["--require-hashes", "--no-deps", "-r", str(lock)]):
+            raise SourceError("an environment could not be filled from its lock", where=str(log),
+                              detail="\n".join(log.read_text("utf-8", "replace").splitlines()[-15:]),
+                              next="see the log: without network, or with a wrong index in pip's configuration, mend that and run again")
+    except BaseException:
+        shutil.rmtree(env, ignore_errors=True)
+        raise
+    log.unlink(missing_ok=True)

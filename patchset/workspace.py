@@ -1,0 +1,164 @@
+"""The folders of one clone, the lock that lets one run at a time change them, and scratch space that never outlives a run."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchset.errors import Busy, MissingTool
+
+VENDOR_VARIABLE = "PATCHSET_VENDOR"
+
+#: Memory file system for throwaway trees: deleting 7,000 files costs 0.2 s there and can cost half a minute on disk.
+_MEMORY = Path("/dev/shm")
+#: A build needs about 250 MB of it, base and patched trees about 100 MB each.
+_MEMORY_NEEDED = 2 * 1024**3
+_DISK_NEEDED = 3 * 1024**3
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Where everything of one clone lies. Everything below ``vendor`` but upstreams.toml, and ``dist``, can be deleted."""
+
+    root: Path
+
+    @property
+    def recipes(self) -> Path:
+        """Recipes and their locks."""
+        return self.root / "recipes"
+
+    @property
+    def patches(self) -> Path:
+        """The patches, a folder each."""
+        return self.root / "recipes" / "patches"
+
+    @property
+    def upstreams(self) -> Path:
+        """The known upstreams and releases."""
+        return self.root / "vendor" / "upstreams.toml"
+
+    @property
+    def vendor(self) -> Path:
+        """Everything that was fetched or can be made again; ``PATCHSET_VENDOR`` lets several clones share it."""
+        return Path(os.environ.get(VENDOR_VARIABLE) or self.root / "vendor").absolute()
+
+    @property
+    def store(self) -> Path:
+        """The object store (a bare git repository)."""
+        return self.vendor / "store.git"
+
+    @property
+    def archives(self) -> Path:
+        """Downloaded source archives."""
+        return self.vendor / "archives"
+
+    @property
+    def environments(self) -> Path:
+        """Virtual environments: one to build, one to probe and smoke."""
+        return self.vendor / "environments"
+
+    @property
+    def cache(self) -> Path:
+        """Results that are known by the hash of all that went into them."""
+        return self.vendor / "cache"
+
+    @property
+    def logs(self) -> Path:
+        """What builds and probes printed."""
+        return self.vendor / "logs"
+
+    @property
+    def dist(self) -> Path:
+        """What is delivered: a folder a runtime."""
+        return self.root / "dist"
+
+    @contextmanager
+    def only_run(self, task: str, *, wait: bool, say: Callable[[str], None]) -> Iterator[None]:
+        """Hold the clone for *task*; another run waits, or fails if it must not.
+
+        The kernel drops the lock with the process, so a killed run blocks nobody. What such a run left in scratch is
+        removed here, where no other run can be using it.
+
+        :raises Busy: another run holds it and *wait* is False.
+        """
+        self.vendor.mkdir(parents=True, exist_ok=True)
+        with open(self.vendor / ".lock", "a+", encoding="utf-8") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                file.seek(0)
+                holder = file.read().strip() or "another run"
+                if not wait:
+                    raise Busy(f"{holder} is at work in this clone", where=str(self.root),
+                               next="wait for it, or run again without --no-wait") from None
+                say(f"waiting for {holder}, which is at work in this clone")
+                fcntl.flock(file, fcntl.LOCK_EX)
+            file.truncate(0)
+            file.write(f"inv {task} (pid {os.getpid()}, since {time.strftime('%H:%M:%S')})")
+            file.flush()
+            self._sweep()
+            yield
+
+    @contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """An empty directory for this run, removed at its end; in memory where there is room.
+
+        :raises MissingTool: there is room nowhere.
+        """
+        parent = self._scratch_parent()
+        with tempfile.TemporaryDirectory(prefix="run-", dir=parent, ignore_cleanup_errors=True) as folder:
+            yield Path(folder)
+
+    def _scratch_parent(self) -> Path:
+        for parent, needed in ((self._memory(), _MEMORY_NEEDED), (self.vendor / "scratch", _DISK_NEEDED)):
+            if parent is None:
+                continue
+            try:
+                parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                # In a directory that everyone may write to, a name of ours can be somebody else's folder or link.
+                owned = not parent.is_symlink() and parent.stat().st_uid == os.getuid()
+                if owned and shutil.disk_usage(parent).free >= needed:
+                    return parent
+            except OSError:
+                continue
+        free = shutil.disk_usage(self.vendor).free
+        raise MissingTool(f"too little room: {free // 1024**2} MB free, {_DISK_NEEDED // 1024**2} MB needed", where=str(self.vendor),
+                          next="free some room, or delete what can be made again: vendor/environments, vendor/cache")
+
+    def _memory(self) -> Path | None:
+        key = hashlib.sha256(os.fsencode(self.vendor.resolve())).hexdigest()[:12]
+        return _MEMORY / f"patchset-{os.getuid()}-{key}" if _MEMORY.is_dir() else None
+
+    def _sweep(self) -> None:
+        left = [parent for parent in (self._memory(), self.vendor / "scratch") if parent and not parent.is_symlink()]
+        left += [*self.vendor.glob("store-*"), *(self.store / "tmp").glob("index-*"), *self.logs.glob("*.json")]
+        left += (self.store / "objects").glob("pack/tmp_*")
+        for path in left:
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Put *data* at *path* whole or not at all: written beside it, synced, renamed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
