@@ -1,0 +1,43 @@
+"""Checkouts for a person to look at: repositories of their own, apart from the store."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from patchset.store.git import ATTRIBUTES, Repository
+from patchset.store.trees import Trees
+
+
+class Checkouts(Trees):
+    """What a store does with checkouts."""
+
+    def make_checkout(self, directory: Path, commit: str) -> None:
+        """Make the empty *directory* a repository of its own with *commit* checked out on the branch ``patchset``."""
+        there = Repository(directory)
+        self.run("init", "--quiet", "--template=", "--initial-branch=patchset", str(directory), repository=None)
+        (directory / ".git" / "info").mkdir(exist_ok=True)
+        (directory / ".git" / "info" / "attributes").write_text(ATTRIBUTES, encoding="ascii")
+        self.move_checkout(directory, commit, there)
+
+    def move_checkout(self, directory: Path, commit: str, there: Repository | None = None) -> None:
+        """Bring *commit* into the checkout at *directory* and put its branch and files there."""
+        there = there or Repository(directory)
+        self.keep(f"checkouts/{commit}", commit)
+        self.run("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", str(self.path), f"refs/checkouts/{commit}", repository=there)
+        self.run("reset", "--quiet", "--hard", commit, repository=there)
+        self.run("update-ref", "refs/patchset/made", commit, repository=there)
+
+    def made_checkout(self, directory: Path) -> str | None:
+        """The commit at which this tool left the checkout at *directory*; None if it is none of its own."""
+        if not (directory / ".git").is_dir():
+            return None
+        answer = self.attempt("rev-parse", "--verify", "--quiet", "refs/patchset/made", repository=Repository(directory))
+        return answer.out.decode().strip() if answer.status == 0 else None
+
+    def checkout_state(self, directory: Path) -> tuple[str, tuple[str, ...]]:
+        """HEAD of the checkout at *directory*, and the paths that are changed or new there (ignored ones too)."""
+        there = Repository(directory)
+        head = self.run("rev-parse", "--verify", "HEAD", repository=there).decode().strip()
+        out = self.run("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--ignored", repository=there)
+        return head, tuple(os.fsdecode(record[3:]) for record in out.split(b"\0") if record)

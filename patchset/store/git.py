@@ -1,0 +1,157 @@
+"""Run git on a repository, with nothing of the user's configuration in it. Nothing outside ``patchset.store`` does."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from patchset.errors import MissingTool, StoreError
+
+#: The oldest git whose ``merge-tree --write-tree`` can be relied on.
+GIT_MINIMUM = (2, 38)
+
+#: Overrules every attribute that a tree's own .gitattributes could use to change bytes on their way in or out.
+ATTRIBUTES = (
+    "* -text !eol !ident !filter !working-tree-encoding !merge !diff !whitespace !conflict-marker-size "
+    "!export-ignore !export-subst\n"
+)
+
+SECONDS_LOCAL = 300.0
+SECONDS_NETWORK = 1800.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What git said: exit status, standard output, standard error."""
+
+    status: int
+    out: bytes
+    err: str
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A repository with a work tree, which is not the store."""
+
+    directory: Path
+
+    @property
+    def words(self) -> list[str]:
+        """The options that send git there."""
+        return ["--git-dir", str(self.directory / ".git"), "--work-tree", str(self.directory)]
+
+
+#: Stands for the store itself where a command says which repository it is for.
+OWN = Repository(Path())
+
+
+class GitRepository:
+    """The bare repository at ``path``, and git run on it (or on another, for the few commands that concern one)."""
+
+    def __init__(self, path: Path) -> None:
+        self._program = _find_git()  # first: without git, importing GitPython fails in words of its own
+        from git.cmd import Git  # GitPython costs 0.1 s, and `inv --list` has no use for it
+
+        self.path = path
+        self._git = Git(str(path.parent))
+
+    # Keyword arguments of both: ``repository`` is the store itself unless another is named, None for none at all;
+    # ``extra`` goes over the isolated environment.
+
+    def run(self, *words: str, stdin: bytes = b"", stdin_file: IO[bytes] | None = None, repository: Repository | None = OWN,
+             extra: Mapping[str, str] | None = None) -> bytes:
+        """What `git *words*` prints.
+
+        :raises StoreError: its status is not 0.
+        """
+        answer = self.attempt(*words, stdin=stdin, stdin_file=stdin_file, repository=repository, extra=extra)
+        if answer.status != 0:
+            command = next((word for word in words if not word.startswith("-")), words[0])
+            raise StoreError(f"git {command} failed ({answer.status}): {last_line(answer.err)}", where=str(self.path),
+                             detail=answer.err.strip(),
+                             next=f"check room on the disk; if it stays, move {self.path} away and run again")
+        return answer.out
+
+    def attempt(self, *words: str, stdin: bytes = b"", stdin_file: IO[bytes] | None = None, repository: Repository | None = OWN,
+             extra: Mapping[str, str] | None = None, timeout: float = SECONDS_LOCAL) -> Answer:
+        """Run `git *words*` and return what became of it, whatever its status. *timeout* is in seconds."""
+        where = ["--git-dir", str(self.path)] if repository is OWN else repository.words if repository else []
+        environment = {**_isolated_environment(), **(extra or {})}
+        # GitPython starts from os.environ, where GIT_* of a caller's own repository may stand: `env -i` drops it.
+        command = ["env", "-i", *(f"{name}={value}" for name, value in environment.items()),
+                   self._program, *where, *_FIXED_SETTINGS, *words]
+        with tempfile.TemporaryFile() as spool:
+            if stdin_file is None:
+                spool.write(stdin)
+                spool.seek(0)
+            status, out, err = self._git.execute(
+                command, istream=stdin_file or spool, with_extended_output=True, with_exceptions=False,
+                stdout_as_string=False, strip_newline_in_stdout=False, kill_after_timeout=timeout, umask=0o022,
+            )
+        return Answer(int(status), out, err)
+
+    def require_recent_git(self) -> None:
+        """:raises MissingTool: git is older than :data:`GIT_MINIMUM`."""
+        text = self.run("version", repository=None).decode()
+        found = re.search(r"(\d+)\.(\d+)", text)
+        if not found or tuple(map(int, found.groups())) < GIT_MINIMUM:
+            raise MissingTool(f"{text.strip()} is too old: {'.'.join(map(str, GIT_MINIMUM))} or newer is needed",
+                              next="install a newer git, for example from your distribution's backports")
+
+
+#: What a repository's own configuration or a future default could change, held fixed.
+_FIXED_SETTINGS = tuple(
+    word
+    for setting in ("core.hooksPath=/dev/null", "core.autocrlf=false", "core.attributesFile=/dev/null",
+                    "core.excludesFile=/dev/null", "core.fsmonitor=false", "core.quotePath=true", "core.precomposeUnicode=false",
+                    "apply.whitespace=nowarn", "apply.ignoreWhitespace=no", "merge.conflictStyle=merge", "merge.renames=true",
+                    "merge.renameLimit=7000", "merge.directoryRenames=conflict", "diff.renames=true", "diff.algorithm=myers",
+                    "gc.auto=0", "maintenance.auto=false", "fetch.unpackLimit=1", "transfer.unpackLimit=1", "protocol.ext.allow=never", "advice.detachedHead=false")
+    for word in ("-c", setting)
+)
+
+
+def _isolated_environment() -> dict[str, str]:
+    """What git may see: how to find programs, how to reach the network, and nothing that the user configured."""
+    kept = {name: value for name, value in os.environ.items()
+            if name in ("PATH", "SSH_AUTH_SOCK", "SSL_CERT_FILE", "SSL_CERT_DIR", "http_proxy", "https_proxy", "no_proxy",
+                        "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "TMPDIR")}
+    return {
+        **kept,
+        "HOME": os.devnull,
+        "XDG_CONFIG_HOME": os.devnull,
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_SYSTEM": os.devnull,
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_ASKPASS": "true",
+        "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
+        "LC_ALL": "C",
+        "TZ": "UTC",
+    }
+
+
+def _find_git() -> str:
+    program = shutil.which("git")
+    if not program:
+        raise MissingTool("git is not installed", next="sudo apt install git")
+    return program
+
+
+def last_line(text: str) -> str:
+    """The last line of *text* that is not blank, which is where git says what was wrong."""
+    lines = [line for line in text.strip().splitlines() if line.strip()]
+    return lines[-1].strip() if lines else ""
+
+
+def without_password(url: str) -> str:
+    """*url* with its user part hidden, for messages."""
+    return re.sub(r"//[^/@]*@", "//***@", url)
