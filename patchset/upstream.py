@@ -1,0 +1,90 @@
+"""The projects that are patched, and their known releases: ``vendor/upstreams.toml``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from packaging.version import InvalidVersion, Version
+
+from patchset import declared
+from patchset.errors import DeclarationError
+
+
+@dataclass(frozen=True)
+class Release:
+    """One release: its version, when it was made, and sha256 and size (bytes) of its source archive."""
+
+    version: str
+    date: datetime
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """One upstream.
+
+    ``repository`` is a git URL and ``tag`` the tag's name with ``{release}`` in it.
+    """
+
+    name: str
+    distribution: str
+    repository: str
+    tag: str
+    releases: Mapping[str, Release]
+
+    def release(self, version: str) -> Release:
+        """The known release *version*.
+
+        :raises DeclarationError: it is not in vendor/upstreams.toml.
+        """
+        if version not in self.releases:
+            raise DeclarationError(f"release {version} of {self.name} is not known (known: {', '.join(self.releases)})",
+                                   where="vendor/upstreams.toml",
+                                   next="add it there with the date, size and sha256 of its source archive")
+        return self.releases[version]
+
+
+def sha256(text: str) -> str:
+    """*text* if it is a sha256 in hexadecimal; else ValueError."""
+    if not re.fullmatch(r"[0-9a-f]{64}", text):
+        raise ValueError("not a sha256 (64 hexadecimal digits, lower case)")
+    return text
+
+
+def version(text: str) -> str:
+    """*text* if it is a version in normal form; else ValueError."""
+    try:
+        if str(Version(text)) == text:
+            return text
+    except InvalidVersion:
+        pass
+    raise ValueError("not a version in normal form, such as 0.23.0")
+
+
+def read_upstreams(file: Path) -> dict[str, Upstream]:
+    """name → :class:`Upstream`, from *file*, releases in ascending order.
+
+    :raises DeclarationError: with file and line.
+    """
+    top = declared.read(file)
+    found = {}
+    for name in top.keys():
+        table = top.table(name)
+        releases = {}
+        for item in table.tables("release"):
+            release = Release(item.parsed("version", version), item.moment("date"), item.parsed("sha256", sha256), item.integer("size"))
+            item.done()
+            if release.version in releases:
+                raise item.error(f"release {release.version} is listed twice", key="version")
+            releases[release.version] = release
+        ordered = dict(sorted(releases.items(), key=lambda pair: Version(pair[0])))
+        found[name] = Upstream(name, table.text("distribution"), table.text("repository"), table.text("tag"), ordered)
+        if "{release}" not in found[name].tag:
+            raise table.error("tag must contain {release}", key="tag")
+        table.done()
+    return found
