@@ -1,0 +1,172 @@
+"""From a recipe to trees: the pin becomes a base, the series is applied to it, and the lock says what came out."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from packaging.version import Version
+
+from patchset import series, sources
+from patchset.environment import lock_hash
+from patchset.errors import SourceError
+from patchset.lab import LOCK as LAB_REQUIREMENTS
+from patchset.lock import Lock, LockedPatch, LockedPin, read_lock, require_same
+from patchset.patch import Donor, Patch, read_patches
+from patchset.recipe import Recipe, read_recipe, recipe_file
+from patchset.series import Applied
+from patchset.sources import BaseTree
+from patchset.store import Store
+from patchset.upstream import Release, Upstream, read_upstreams
+from patchset.wheel import BUILD_REQUIREMENTS
+from patchset.workspace import Workspace, write_atomically
+
+#: The recipe that a task takes when none is named.
+DEFAULT_RECIPE = "b70-0.23"
+
+
+@dataclass(frozen=True)
+class Project:
+    """What is declared in a clone: the upstreams and every patch, read and checked."""
+
+    workspace: Workspace
+    upstreams: Mapping[str, Upstream]
+    patches: Mapping[str, Patch]
+
+    @classmethod
+    def read(cls, workspace: Workspace) -> Project:
+        """Read everything below *workspace*'s ``vendor/upstreams.toml`` and ``recipes/patches``.
+
+        :raises DeclarationError: with file and line.
+        """
+        upstreams = read_upstreams(workspace.upstreams)
+        return cls(workspace, upstreams, read_patches(workspace.patches, upstreams["vllm"]))
+
+    def recipe(self, name: str) -> Recipe:
+        """The recipe called *name*, checked against upstreams and patches.
+
+        :raises DeclarationError: with file and line.
+        """
+        return read_recipe(recipe_file(self.workspace.recipes, name), self.upstreams, self.patches)
+
+    def series_of(self, recipe: Recipe) -> tuple[Patch, ...]:
+        """The patches of *recipe*'s series in order."""
+        return tuple(self.patches[name] for name in recipe.series)
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A recipe with its base, the series on it, and the lock that says so. ``version`` is the wheel's."""
+
+    recipe: Recipe
+    release: Release
+    base: BaseTree
+    applied: Applied
+    lock: Lock
+
+    @property
+    def version(self) -> str:
+        """``<release>+xpu.<label>.<8 of the patched tree's id>``."""
+        return self.lock.version
+
+
+def resolve(project: Project, recipe: Recipe, store: Store, say: Callable[[str], None]) -> Resolved:
+    """Get the base, apply the series, and compute the lock; nothing is written but objects in the store.
+    The lock on disk is *not* yet compared: see :func:`require_locked`.
+
+    :raises SourceError: the base or a donor cannot be had as pinned.
+    :raises SeriesError: a patch has no variant, cannot be applied, or leaves a file that does not compile.
+    """
+    workspace = project.workspace
+    upstream = project.upstreams[recipe.pin.upstream]
+    release = upstream.release(recipe.pin.release)
+    old = _usable(read_lock(recipe.file.with_suffix(".lock")), recipe)
+    with workspace.scratch() as scratch:
+        def bring(pin: sources.Pin) -> BaseTree:
+            return sources.resolve(pin, store, cache=workspace.archives, scratch=scratch)
+
+        base = bring(_pin(recipe, upstream, old))
+        if base.note:
+            say(f"  base: {base.note}")
+        store.complete(base.tree)
+        donors: dict[str, str] = {}
+
+        def donor_file(donor: Donor) -> bytes:
+            if donor.release not in donors:
+                donors[donor.release] = bring(_donor_pin(project, upstream, donor.release)).tree
+            return _checked_donor(store, donors[donor.release], donor)
+
+        base_commit = store.commit(base.tree, (), f"{upstream.name} {release.version}", release.date)
+        applied = series.apply_series(store, base.tree, release.version, project.series_of(recipe), base_commit, donor_file)
+    series.require(applied)
+    series.check_compiles(store, applied.tree, applied.touched)
+    store.keep(f"runtimes/{recipe.name}", applied.commit)
+    return Resolved(recipe, release, base, applied, _lock(project, recipe, release, base, applied))
+
+
+def require_locked(resolved: Resolved) -> bool:
+    """Compare with the lock on disk. True: there is none yet.
+
+    :raises LockError: there is one and it says otherwise.
+    """
+    file = resolved.recipe.file.with_suffix(".lock")
+    old = read_lock(file)
+    if old is not None:
+        require_same(file, old, resolved.lock)
+    return old is None
+
+
+def write_lock(resolved: Resolved) -> None:
+    """Write the lock beside its recipe; a commit that the old one knew is kept."""
+    write_atomically(resolved.recipe.file.with_suffix(".lock"), resolved.lock.text().encode())
+
+
+def _usable(old: Lock | None, recipe: Recipe) -> Lock | None:
+    """A lock of another release says nothing about this one's base."""
+    return old if old and (old.pin.upstream, old.pin.release) == (recipe.pin.upstream, recipe.pin.release) else None
+
+
+def _pin(recipe: Recipe, upstream: Upstream, old: Lock | None) -> sources.Pin:
+    release = upstream.release(recipe.pin.release)
+    return sources.Pin(
+        distribution=upstream.distribution,
+        release=release.version,
+        source=recipe.pin.source,
+        sha256=release.sha256,
+        size=release.size,
+        url=recipe.pin.repository,
+        ref=recipe.pin.ref,
+        commit=old.pin.commit if old else None,
+        tree=old.pin.tree if old else None,
+    )
+
+
+def _donor_pin(project: Project, upstream: Upstream, version: str) -> sources.Pin:
+    """A donor always comes from its archive: that is what its file's sha256 was taken from. A lock of that release spares it."""
+    release = upstream.release(version)
+    locks = (read_lock(file) for file in sorted(project.workspace.recipes.glob("*.lock")))
+    tree = next((lock.pin.tree for lock in locks if lock and lock.pin.release == version), None)
+    return sources.Pin(upstream.distribution, version, "archive", sha256=release.sha256, size=release.size, tree=tree)
+
+
+def _checked_donor(store: Store, tree: str, donor: Donor) -> bytes:
+    data = store.read(tree, donor.path)
+    if data is None or hashlib.sha256(data).hexdigest() != donor.sha256:
+        what = "is not there" if data is None else f"has sha256 {hashlib.sha256(data).hexdigest()}, not {donor.sha256}"
+        raise SourceError(f"donor file {donor.path} of {donor.release} {what}", where=donor.path, next="check the donor in patch.toml")
+    return data
+
+
+def _lock(project: Project, recipe: Recipe, release: Release, base: BaseTree, applied: Applied) -> Lock:
+    upstream = project.upstreams[recipe.pin.upstream]
+    patches = tuple(LockedPatch(step.patch, project.patches[step.patch].digest(), step.variant, step.outcome, step.tree, step.commit)
+                    for step in applied.steps)
+    donors = tuple(donor for step in applied.steps if step.outcome.changes_tree
+                   for donor in project.patches[step.patch].variant_for(release.version).donors)
+    archive = sources.default_filename(sources.Pin(upstream.distribution, release.version))
+    pin = LockedPin(upstream.name, release.version, archive, release.sha256, release.size, base.commit, base.tree, applied.base_commit)
+    # A local version's part of digits only loses its leading zeros in normal form: packaging says what it is then called.
+    version = str(Version(f"{release.version}+xpu.{recipe.label}.{applied.tree[:8]}"))
+    return Lock(recipe.name, pin, donors, patches, applied.tree, applied.commit, version,
+                (("build", lock_hash(BUILD_REQUIREMENTS)), ("lab", lock_hash(LAB_REQUIREMENTS))))
