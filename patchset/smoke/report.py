@@ -1,0 +1,172 @@
+"""The result of a run: dataclasses, their JSON (``result.schema.json``), and the lines for a person. No torch here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+SCHEMA_VERSION = 1
+
+#: What may become of a kernel.
+PASSED, FAILED, MISSING, ABSENT = "passed", "failed", "missing", "not-in-release"
+#: What may become of a case, beside PASSED and FAILED: upstream's own known mistake, seen. It is not a pass.
+KNOWN_DEFECT = "known-defect"
+
+#: Wrong elements that are named; the rest are only counted.
+WRONG_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Where one array is not what it must be.
+
+    :param array: the name of the parameter or memory.
+    :param wrong: how many elements.
+    :param first: indices of the first few.
+    :param max_difference: largest absolute difference; None where it is no number (NaN, a guard zone).
+    """
+
+    array: str
+    what: str
+    wrong: int = 0
+    first: tuple[tuple[int, ...], ...] = ()
+    max_difference: float | None = None
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """What became of one case."""
+
+    name: str
+    status: str
+    seconds: float
+    message: str = ""
+    differences: tuple[Difference, ...] = ()
+
+
+@dataclass(frozen=True)
+class KernelResult:
+    """What became of one kernel. ``sha256`` is that of its source text, None if it was not found."""
+
+    name: str
+    file: str
+    status: str
+    sha256: str | None = None
+    message: str = ""
+    seconds: float = 0.0
+    cases: tuple[CaseResult, ...] = ()
+
+    @property
+    def passed_cases(self) -> int:
+        """Cases that passed; known defects are not among them."""
+        return sum(case.status == PASSED for case in self.cases)
+
+
+@dataclass(frozen=True)
+class SourceInfo:
+    """Where the kernels came from."""
+
+    kind: str
+    path: str
+    version: str | None
+    sha256: str | None
+
+
+@dataclass(frozen=True)
+class SmokeResult:
+    """One run of one lane."""
+
+    lane: str
+    seed: int
+    release: str
+    source: SourceInfo
+    kernels: tuple[KernelResult, ...]
+    seconds: float
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def count(self, status: str) -> int:
+        """Kernels with that status."""
+        return sum(kernel.status == status for kernel in self.kernels)
+
+    @property
+    def ok(self) -> bool:
+        """True only if a kernel ran, and none that had to failed or is missing."""
+        return self.count(PASSED) > 0 and not self.count(FAILED) and not self.count(MISSING)
+
+    def as_json(self) -> dict[str, Any]:
+        """The run as JSON holds it; :func:`from_json` reads it back."""
+        cases = [case for kernel in self.kernels for case in kernel.cases]
+        summary = {
+            "ok": self.ok,
+            "kernels": {status: self.count(status) for status in (PASSED, FAILED, MISSING, ABSENT)},
+            "cases": {
+                status: sum(case.status == status for case in cases) for status in (PASSED, FAILED, KNOWN_DEFECT)
+            },
+        }
+        body = json.loads(json.dumps(asdict(self)))
+        return {"schema": SCHEMA_VERSION, "summary": summary, **body}
+
+
+def from_json(data: Mapping[str, Any]) -> SmokeResult:
+    """A run from its JSON.
+
+    :raises ValueError: another schema version, or a field that is missing or unknown.
+    """
+    if data.get("schema") != SCHEMA_VERSION:
+        raise ValueError(f"smoke result has schema {data.get('schema')!r}, this program reads {SCHEMA_VERSION}")
+    body = {key: value for key, value in data.items() if key not in ("schema", "summary")}
+    try:
+        kernels = tuple(
+            KernelResult(**{**kernel, "cases": tuple(case_from_json(case) for case in kernel["cases"])})
+            for kernel in body.pop("kernels")
+        )
+        return SmokeResult(**{**body, "source": SourceInfo(**body["source"])}, kernels=kernels)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"smoke result cannot be read: {error}") from error
+
+
+def case_from_json(data: Mapping[str, Any]) -> CaseResult:
+    """One case from its JSON."""
+    differences = tuple(
+        Difference(**{**item, "first": tuple(tuple(index) for index in item["first"])}) for item in data["differences"]
+    )
+    return CaseResult(**{**data, "differences": differences})
+
+
+def kernel_line(kernel: KernelResult) -> str:
+    """One kernel, one line: result, cases, seconds, and the first thing that is wrong."""
+    label = {ABSENT: "not in this release", MISSING: "MISSING", FAILED: "FAILED"}.get(kernel.status, kernel.status)
+    if kernel.status == ABSENT:
+        return f"{kernel.name:<42} {label}"
+    known = [case for case in kernel.cases if case.status == KNOWN_DEFECT]
+    counts = f"{kernel.passed_cases:>3}/{len(kernel.cases):<3} cases {kernel.seconds:6.2f} s"
+    note = f"  ({len(known)} known upstream defect: {known[0].message})" if known else ""
+    return f"{kernel.name:<42} {counts}  {label}{note}"
+
+
+def failure_lines(kernel: KernelResult) -> list[str]:
+    """Why a kernel is not passed, below its line."""
+    lines = [f"    {line}" for line in kernel.message.splitlines()]
+    for case in kernel.cases:
+        if case.status != FAILED:
+            continue
+        lines.append(f"    case {case.name}: {case.message.splitlines()[0] if case.message else ''}")
+        for item in case.differences:
+            size = "" if item.max_difference is None else f", largest difference {item.max_difference:g}"
+            where = f" at {', '.join(str(list(index)) for index in item.first)}" if item.first else ""
+            lines.append(f"      {item.array}: {item.what}{where}{size}")
+    return lines
+
+
+def summary_line(result: SmokeResult) -> str:
+    """The last line: what is counted, and only that."""
+    cases = [case for kernel in result.kernels for case in kernel.cases]
+    known = sum(case.status == KNOWN_DEFECT for case in cases)
+    bad = sum(case.status == FAILED for case in cases)
+    tail = (f", {bad} failed" if bad else "") + (f", {known} known upstream defect" if known else "")
+    return (
+        f"kernels: {result.count(PASSED)} passed, {result.count(FAILED)} failed, {result.count(MISSING)} missing, "
+        f"{result.count(ABSENT)} not in this release; cases: {len(cases)}{tail}"
+    )

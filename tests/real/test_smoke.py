@@ -1,0 +1,144 @@
+"""The interpret lane on real releases: right kernels are green, planted faults are red."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from patchset.smoke.catalogue import EAGLE_FILE, KERNELS, MAMBA_FILE, REJECTION_FILE
+from patchset.smoke.mutate import Mutant, apply
+from tests.unit.smoke.support import smoke
+
+pytestmark = pytest.mark.real
+
+FILES = (MAMBA_FILE, EAGLE_FILE, REJECTION_FILE)
+TreeOf = Callable[[str], Path]
+
+GREEDY, RANDOM = "rejection_greedy_sample_kernel", "rejection_random_sample_kernel"
+RECOVERED, EXPAND = "sample_recovered_tokens_kernel", "expand_kernel"
+STEP, INPUTS = "eagle_step_slot_mapping_metadata_kernel", "eagle_prepare_inputs_padded_kernel"
+NEXT, COPY = "eagle_prepare_next_token_padded_kernel", "copy_and_expand_eagle_inputs_kernel"
+MEMCPY, POST = "batch_memcpy_kernel", "postprocess_mamba_fused_kernel"
+PRE, ALIGN = "precopy_mamba_align_fused_kernel", "preprocess_mamba_align_fused_kernel"
+MOVE, TILED = "_copy_mamba_state_block", "_memcpy_u64_tiled"
+
+#: Rounds of planted faults. In each, the kernels named are red and all others stay green.
+COMMON_FIRST = {
+    MEMCPY: Mutant(MEMCPY, "i + offsets < size", "i + offsets <= size"),
+    POST: Mutant(
+        POST, "aligned_new_computed >= num_tokens_running_state", "aligned_new_computed > num_tokens_running_state"
+    ),
+    STEP: Mutant(STEP, "new_position >= max_model_len", "new_position > max_model_len"),
+    INPUTS: Mutant(INPUTS, "num_draft_tokens > 0", "num_draft_tokens >= 0"),
+    NEXT: Mutant(NEXT, "token_ids < vocab_size", "token_ids <= vocab_size"),
+    COPY: Mutant(
+        COPY,
+        "j >= num_valid_tokens + num_padding_slots_per_request",
+        "j > num_valid_tokens + num_padding_slots_per_request",
+    ),
+    GREEDY: Mutant(GREEDY, "draft_token_id != target_argmax_id", "draft_token_id == target_argmax_id"),
+    RANDOM: Mutant(RANDOM, "target_prob / draft_prob >= uniform_prob", "target_prob / draft_prob > uniform_prob"),
+    EXPAND: Mutant(EXPAND, "src_val == replace_from", "src_val != replace_from"),
+    RECOVERED: Mutant(RECOVERED, "local_max > max_val", "local_max < max_val"),
+}
+COMMON_SECOND = {
+    MEMCPY: Mutant(MEMCPY, "src_ptr + i + offsets", "src_ptr + offsets"),
+    POST: Mutant(
+        POST,
+        "src_block_idx == dest_block_idx and accept_token_bias == 0",
+        "src_block_idx == dest_block_idx or accept_token_bias == 0",
+    ),
+    STEP: Mutant(STEP, "clamped_position % block_size", "clamped_position // block_size"),
+    INPUTS: Mutant(INPUTS, "num_draft_tokens + 1", "num_draft_tokens - 1"),
+    NEXT: Mutant(NEXT, "valid_count > 0", "valid_count >= 0"),
+    COPY: Mutant(COPY, "j == num_valid_tokens", "j != num_valid_tokens"),
+    GREEDY: Mutant(GREEDY, "uniform_prob < rate", "uniform_prob <= rate"),
+    RANDOM: Mutant(RANDOM, "draft_prob > 0", "draft_prob >= 0"),
+    EXPAND: Mutant(EXPAND, "offset < num_tokens", "offset <= num_tokens"),
+    RECOVERED: Mutant(RECOVERED, "vocab_offset != draft_token_id", "vocab_offset == draft_token_id"),
+}
+ALIGN_FIRST = {
+    PRE: Mutant(PRE, "src_col < 0", "src_col <= 0"),
+    ALIGN: Mutant(ALIGN, "state_idx >= 0", "state_idx > 0"),
+}
+ALIGN_SECOND = {
+    PRE: Mutant(PRE, "src_col == dst_col", "src_col != dst_col"),
+    ALIGN: Mutant(ALIGN, "computed_after + MAMBA_BLOCK_SIZE - 1", "computed_after + MAMBA_BLOCK_SIZE + 1"),
+}
+MOVED = Mutant(MOVE, "num_dst_tokens.to(tl.int64) * token_bytes", "num_dst_tokens.to(tl.int64) + token_bytes")
+TILE_TAIL = Mutant(TILED, "tail_off < tail_bytes", "tail_off <= tail_bytes")
+ROUNDS: list[tuple[str, dict[str, Mutant]]] = [
+    ("0.23.0", COMMON_FIRST),
+    ("0.23.0", COMMON_SECOND),
+    ("0.26.0", {**COMMON_FIRST, **ALIGN_SECOND}),
+    ("0.33.0", {**COMMON_FIRST, **ALIGN_FIRST}),
+    ("0.33.0", {**COMMON_SECOND, **ALIGN_SECOND}),
+    ("0.33.0", {POST: MOVED, PRE: MOVED}),
+    ("0.33.0", {POST: TILE_TAIL, PRE: TILE_TAIL}),
+]
+#: Releases that are run whole, with the kernels that each must have.
+WHOLE = {
+    "0.19.1": 9,
+    "0.20.2": 9,
+    "0.22.1": 10,
+    "0.23.0": 10,
+    "0.26.0": 12,
+    "0.28.0": 12,
+    "0.31.0": 12,
+    "0.33.0": 12,
+}
+
+
+@pytest.mark.parametrize("release", WHOLE)
+def test_every_kernel_of_the_release_passes(tree_of: TreeOf, lab_python: Path, tmp_path: Path, release: str) -> None:
+    ran = smoke(lab_python, tmp_path, "--tree", tree_of(release), "--release", release)
+    assert ran.status == 0, ran.output + ran.errors
+    assert ran.data["summary"]["kernels"] == {
+        "passed": WHOLE[release],
+        "failed": 0,
+        "missing": 0,
+        "not-in-release": len(KERNELS) - WHOLE[release],
+    }
+    known = 1 if "0.25.0" <= release <= "0.27.1" else 0
+    assert ran.data["summary"]["cases"]["known-defect"] == known
+
+
+def test_every_kernel_of_the_catalogue_has_a_planted_fault() -> None:
+    assert {kernel.name for kernel in KERNELS} == {name for _, faults in ROUNDS for name in faults}
+
+
+@pytest.mark.parametrize(("release", "faults"), ROUNDS, ids=[f"{r}-{n}" for n, (r, _) in enumerate(ROUNDS)])
+def test_planted_faults_are_red(
+    tree_of: TreeOf, lab_python: Path, tmp_path: Path, release: str, faults: dict[str, Mutant]
+) -> None:
+    tree = _copy(tree_of(release), tmp_path / "tree")
+    for mutant in dict.fromkeys(faults.values()):
+        file = next(name for name in FILES if f"def {mutant.function}(" in (tree / name).read_text("utf-8"))
+        (tree / file).write_text(apply((tree / file).read_text("utf-8"), mutant), "utf-8")
+    # A fixed seed: a fault that random inputs would show only now and then is no test.
+    ran = smoke(lab_python, tmp_path, "--tree", tree, "--release", release, "--seed", "1")
+    assert ran.status == 10
+    statuses = {name: status for name, status in ran.statuses().items() if status != "not-in-release"}
+    assert statuses == {name: "failed" if name in faults else "passed" for name in statuses}, ran.output
+    for name in faults:
+        failed = [case for case in ran.kernel(name)["cases"] if case["status"] == "failed"]
+        assert failed and all(case["differences"] for case in failed), f"{name} failed otherwise than by its results"
+
+
+def test_a_kernel_that_was_dropped_is_red(tree_of: TreeOf, lab_python: Path, tmp_path: Path) -> None:
+    tree = _copy(tree_of("0.23.0"), tmp_path / "tree")
+    text = (tree / REJECTION_FILE).read_text("utf-8")
+    (tree / REJECTION_FILE).write_text(text.replace(f"def {EXPAND}(", "def renamed_kernel("), "utf-8")
+    ran = smoke(lab_python, tmp_path, "--tree", tree, "--release", "0.23.0", "--kernel", EXPAND, "--kernel", INPUTS)
+    assert ran.status == 10
+    assert ran.statuses() == {EXPAND: "missing", INPUTS: "passed"}
+
+
+def _copy(tree: Path, target: Path) -> Path:
+    for name in FILES:
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(tree / name, target / name)
+    return target
