@@ -16,9 +16,21 @@ if TYPE_CHECKING:
     from patchset.errors import PatchsetError
 
 _STYLES = {
-    "applies": "green", "merges": "green", "upstream": "cyan", "absent": "cyan", "sound": "green", "passed": "green",
-    "defect": "red", "unknown": "yellow", "conflicts": "bold red", "partial": "bold red", "ambiguous": "bold red",
-    "refused": "bold red", "failed": "bold red", "omitted": "yellow", "not run": "yellow",
+    "applies": "green",
+    "merges": "green",
+    "upstream": "cyan",
+    "absent": "cyan",
+    "sound": "green",
+    "passed": "green",
+    "defect": "red",
+    "unknown": "yellow",
+    "conflicts": "bold red",
+    "partial": "bold red",
+    "ambiguous": "bold red",
+    "refused": "bold red",
+    "failed": "bold red",
+    "omitted": "yellow",
+    "not run": "yellow",
 }
 
 
@@ -82,7 +94,12 @@ class Console:
             if text:
                 err.print(f"  {name}: {text}", markup=False, highlight=False, soft_wrap=True)
         if error.detail:
-            err.print("\n".join(f"    {line}" for line in error.detail.splitlines()), markup=False, highlight=False, soft_wrap=True)
+            err.print(
+                "\n".join(f"    {line}" for line in error.detail.splitlines()),
+                markup=False,
+                highlight=False,
+                soft_wrap=True,
+            )
         self.json({"error": error.as_dict()})
 
     def _rich(self, stream: Any) -> RichConsole:
@@ -90,7 +107,7 @@ class Console:
 
         # Not on a terminal, rich would wrap at 80 columns, and a path in a log would no longer be one word.
         plain = not stream.isatty()
-        return RichConsole(file=stream, width=None if not plain else 200, no_color="NO_COLOR" in os.environ or None)
+        return RichConsole(file=stream, emoji=False, width=None if not plain else 200, no_color="NO_COLOR" in os.environ or None)
 
 
 class Step:

@@ -42,7 +42,7 @@ class Table:
         line = Lines(self._text).of((*self._place, *([] if key is None else [key]), *([] if item is None else [item])))
         return DeclarationError(what, where=f"{self.file}:{line}", next=next or f"edit {self.file.name}, line {line}")
 
-    def keys(self) -> tuple[str, ...]:
+    def names(self) -> tuple[str, ...]:
         """The keys of this table in the file's order."""
         return tuple(self._data)
 
@@ -138,7 +138,9 @@ def read(file: Path) -> Table:
     """
     try:
         if file.stat().st_size > SIZE_LIMIT:
-            raise DeclarationError(f"larger than {SIZE_LIMIT} bytes", where=str(file), next="check that it is the right file")
+            raise DeclarationError(
+                f"larger than {SIZE_LIMIT} bytes", where=str(file), next="check that it is the right file"
+            )
         text = file.read_bytes().decode("utf-8")
     except FileNotFoundError as error:
         raise DeclarationError("no such file", where=str(file), next="ls recipes, or: inv --list") from error
@@ -151,4 +153,6 @@ def read(file: Path) -> Table:
         where = f"{file}:{line.group(1)}" if line else str(file)
         raise DeclarationError(f"not valid TOML: {error}", where=where, next=f"edit {file.name}") from error
     except (ValueError, RecursionError) as error:  # a number of thousands of digits; brackets a thousand deep
-        raise DeclarationError(f"not valid TOML: {type(error).__name__}", where=str(file), next=f"check {file.name}") from error
+        raise DeclarationError(
+            f"not valid TOML: {type(error).__name__}", where=str(file), next=f"check {file.name}"
+        ) from error

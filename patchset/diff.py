@@ -88,8 +88,11 @@ class _Reader:
 
     def refuse(self, rule: str, *, line: int | None = None, next: str = "") -> DiffRefused:
         number = (self.at if line is None else line) + 1
-        return DiffRefused(rule, where=f"{self.name}:{number}",
-                           next=next or "make the diff again: git diff --full-index --no-color --src-prefix=a/ --dst-prefix=b/")
+        return DiffRefused(
+            rule,
+            where=f"{self.name}:{number}",
+            next=next or "make the diff again: git diff --full-index --no-color --src-prefix=a/ --dst-prefix=b/",
+        )
 
     def read(self) -> tuple[FileDiff, ...]:
         self._check_bytes()
@@ -100,7 +103,9 @@ class _Reader:
             if self._is_signature():
                 break
             if not self.lines[self.at].startswith(b"diff --git "):
-                raise self.refuse("a line that belongs to no file's diff (a hunk count too small leaves such lines over)")
+                raise self.refuse(
+                    "a line that belongs to no file's diff (a hunk count too small leaves such lines over)"
+                )
             files.append(self._read_file())
         if not files:
             raise self.refuse("no diff in this file", line=0)
@@ -119,7 +124,9 @@ class _Reader:
         if len(data) > BYTES_LIMIT:
             raise self.refuse(f"larger than {BYTES_LIMIT} bytes")
         if data.startswith((b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")):
-            raise self.refuse("a byte order mark, or UTF-16: a diff is bytes, and git writes none", next="save it as plain bytes")
+            raise self.refuse(
+                "a byte order mark, or UTF-16: a diff is bytes, and git writes none", next="save it as plain bytes"
+            )
         if not data.endswith(b"\n"):
             self.at = data.count(b"\n")
             raise self.refuse("patch lacks its final newline: an editor or strip() took it, and perhaps more")
@@ -137,7 +144,9 @@ class _Reader:
                 raise self.refuse("a combined diff (of a merge) does not say what to do to one file", line=number)
             if b"\x1b[" in line:
                 raise self.refuse("colour codes", line=number, next="make the diff again with --no-color")
-            if line.startswith((b"--- ", b"+++ ", b"*** ", b"@@ ", b"Index: ")) or re.match(rb"diff -|\d+(,\d+)?[acd](\d|\Z)", line):
+            if line.startswith((b"--- ", b"+++ ", b"*** ", b"@@ ", b"Index: ")) or re.match(
+                rb"diff -|\d+(,\d+)?[acd](\d|\Z)", line
+            ):
                 kind = "a context or ed diff, or a diff without its `diff --git` line"
                 raise self.refuse(f"{kind}: names and modes are then a guess", line=number)
             if number > 0 and _MAIL.match(line):
@@ -147,7 +156,8 @@ class _Reader:
     def _is_signature(self) -> bool:
         """`-- ` and what follows it, at the end of a mail."""
         return self.lines[self.at] == b"-- " and not any(
-            line.startswith((b"diff ", b"--- ", b"+++ ", b"@@ ")) for line in self.lines[self.at:])
+            line.startswith((b"diff ", b"--- ", b"+++ ", b"@@ ")) for line in self.lines[self.at :]
+        )
 
     # -- one file -----------------------------------------------------------------------------------------------------
 
@@ -172,15 +182,28 @@ class _Reader:
     def _header_line(self, prefix: bytes) -> bytes:
         line = self.lines[self.at]
         if line.endswith(b"\r"):
-            raise self.refuse("CRLF in headers: the whole file was saved with Windows line ends",
-                              next="take the file again as bytes (git config core.autocrlf changes patches on checkout)")
+            raise self.refuse(
+                "CRLF in headers: the whole file was saved with Windows line ends",
+                next="take the file again as bytes (git config core.autocrlf changes patches on checkout)",
+            )
         if b"\x1b[" in line:
             raise self.refuse("colour codes", next="make the diff again with --no-color")
-        return line[len(prefix):]
+        return line[len(prefix) :]
 
     def _extended_header(self, line: bytes) -> tuple[str, bytes]:
-        for key in ("old mode", "new mode", "deleted file mode", "new file mode", "copy from", "copy to", "rename from",
-                    "rename to", "similarity index", "dissimilarity index", "index"):
+        for key in (
+            "old mode",
+            "new mode",
+            "deleted file mode",
+            "new file mode",
+            "copy from",
+            "copy to",
+            "rename from",
+            "rename to",
+            "similarity index",
+            "dissimilarity index",
+            "index",
+        ):
             if line.startswith(key.encode() + b" "):
                 value = self._header_line(key.encode() + b" ")
                 if key == "index" and not _INDEX.match(line):
@@ -204,7 +227,9 @@ class _Reader:
             return False
         line = self.lines[self.at]
         if line.startswith(b"Binary files "):
-            raise self.refuse("\"Binary files differ\" without the data: nothing can be applied", next="make the diff with --binary")
+            raise self.refuse(
+                '"Binary files differ" without the data: nothing can be applied', next="make the diff with --binary"
+            )
         if line != b"GIT binary patch":
             return False
         self.at += 1
@@ -248,8 +273,11 @@ class _Reader:
         if (old_count and old_start == 0) or (new_count and new_start == 0):
             raise self.refuse("a hunk that starts at line 0 and has lines there", line=start)
         if old_start > 1 and not old:
-            raise self.refuse("an insertion without context (-U0) fits anywhere", line=start,
-                              next="make the diff again with context: git diff -U3")
+            raise self.refuse(
+                "an insertion without context (-U0) fits anywhere",
+                line=start,
+                next="make the diff again with context: git diff -U3",
+            )
         if not added and not removed:
             raise self.refuse("a hunk that changes nothing", line=start)
         return Hunk(old_start, new_start, old, new, added, removed, trailing, start + 1)
@@ -279,8 +307,10 @@ class _Reader:
                 new.append(rest)
                 added, trailing = added + 1, 0
             else:
-                raise self.refuse("a line in a hunk that starts with none of ' ', '+', '-', '\\' "
-                                  "(or the hunk has fewer lines than its header says)")
+                raise self.refuse(
+                    "a line in a hunk that starts with none of ' ', '+', '-', '\\' "
+                    "(or the hunk has fewer lines than its header says)"
+                )
             self.at += 1
         if len(old) != old_count or len(new) != new_count:
             raise self.refuse("the hunk's lines do not add up to its header's counts", line=start)
@@ -297,14 +327,32 @@ class _Reader:
 
     # -- putting a file together ----------------------------------------------------------------------------------
 
-    def _assemble(self, header: bytes, said: dict[str, bytes], old_line: bytes | None, new_line: bytes | None,
-                  hunks: tuple[Hunk, ...], binary: bool, start: int) -> FileDiff:
+    def _assemble(
+        self,
+        header: bytes,
+        said: dict[str, bytes],
+        old_line: bytes | None,
+        new_line: bytes | None,
+        hunks: tuple[Hunk, ...],
+        binary: bool,
+        start: int,
+    ) -> FileDiff:
         def refuse(rule: str, next: str = "") -> DiffRefused:
             return self.refuse(rule, line=start, next=next)
 
-        change = ("add" if "new file mode" in said else "delete" if "deleted file mode" in said else
-                  "rename" if "rename from" in said else "copy" if "copy from" in said else
-                  "mode" if not hunks and not binary else "modify")
+        change = (
+            "add"
+            if "new file mode" in said
+            else "delete"
+            if "deleted file mode" in said
+            else "rename"
+            if "rename from" in said
+            else "copy"
+            if "copy from" in said
+            else "mode"
+            if not hunks and not binary
+            else "modify"
+        )
         modes = {key: said[key].decode("ascii", "replace") for key in said if key.endswith("mode")}
         for key, mode in modes.items():
             if mode not in MODES:
@@ -326,10 +374,16 @@ class _Reader:
             raise refuse("hunks without `---` and `+++`")
         for path in {old, new}:
             check_path(path, refuse)
-        if change == "add" and any(hunk.old for hunk in hunks) or change == "delete" and any(hunk.new for hunk in hunks):
+        if (change == "add" and any(hunk.old for hunk in hunks)) or (
+            change == "delete" and any(hunk.new for hunk in hunks)
+        ):
             raise refuse("a new file that has old lines, or a deleted one that has new lines")
         index = _INDEX.match(b"index " + said["index"]) if "index" in said else None
-        blob = index.group(1).decode() if index and len(index.group(1)) == 40 and set(index.group(1)) != {ord("0")} else None
+        blob = (
+            index.group(1).decode()
+            if index and len(index.group(1)) == 40 and set(index.group(1)) != {ord("0")}
+            else None
+        )
         plain = index.group(3).decode() if index and index.group(3) else None
         if plain is not None and plain not in MODES:
             raise refuse(f"mode {plain}: only {', '.join(MODES)} are files of a tree (160000 is a submodule)")
@@ -337,27 +391,41 @@ class _Reader:
             if binary:
                 raise refuse("a link's target as a binary patch")
             check_link(new, (b"".join(hunk.new) for hunk in hunks), refuse)
-        return FileDiff(change, None if change == "add" else old, None if change == "delete" else new,
-                        modes.get("old mode") or modes.get("deleted file mode") or plain,
-                        modes.get("new mode") or modes.get("new file mode") or plain, blob, hunks, binary, start + 1)
+        return FileDiff(
+            change,
+            None if change == "add" else old,
+            None if change == "delete" else new,
+            modes.get("old mode") or modes.get("deleted file mode") or plain,
+            modes.get("new mode") or modes.get("new file mode") or plain,
+            blob,
+            hunks,
+            binary,
+            start + 1,
+        )
 
-    def _one_name(self, header: bytes, old_line: bytes | None, new_line: bytes | None, change: str, refuse: Refuse) -> bytes:
+    def _one_name(
+        self, header: bytes, old_line: bytes | None, new_line: bytes | None, change: str, refuse: Refuse
+    ) -> bytes:
         """The one path of a file that is not renamed: `diff --git a/X b/X`, where X may hold spaces and ` b/`."""
         if header.startswith(b'"'):
             match = re.match(rb'("(?:[^"\\]|\\.)*") (.+)\Z', header, re.DOTALL)
             halves = (match.group(1), match.group(2)) if match else (b"", b"")
         else:
             middle = len(header) // 2
-            halves = (header[:middle], header[middle + 1:]) if header[middle:middle + 1] == b" " else (b"", b"")
+            halves = (header[:middle], header[middle + 1 :]) if header[middle : middle + 1] == b" " else (b"", b"")
         old, new = unquote(halves[0]), unquote(halves[1])
         if old.startswith(b"a/") and new.startswith(b"b/") and old[2:] == new[2:]:
             return old[2:]
         if old and old == new:
-            raise refuse("names without the prefixes a/ and b/: how much to strip would be a guess",
-                         "make the diff again with --src-prefix=a/ --dst-prefix=b/ (diff.noprefix is set)")
+            raise refuse(
+                "names without the prefixes a/ and b/: how much to strip would be a guess",
+                "make the diff again with --src-prefix=a/ --dst-prefix=b/ (diff.noprefix is set)",
+            )
         if re.match(rb"[ciwo]/", header) and re.search(rb" [ciwo]/", header):
-            raise refuse("mnemonic prefixes (i/ w/ c/ o/)",
-                         "make the diff again with --src-prefix=a/ --dst-prefix=b/ (diff.mnemonicPrefix is set)")
+            raise refuse(
+                "mnemonic prefixes (i/ w/ c/ o/)",
+                "make the diff again with --src-prefix=a/ --dst-prefix=b/ (diff.mnemonicPrefix is set)",
+            )
         raise refuse("the two names of `diff --git` disagree, and it is no rename or copy")
 
     def _check_name(self, line: bytes, path: bytes, gone: bool, prefix: bytes, refuse: Refuse) -> None:

@@ -15,12 +15,17 @@ def cross_check(files: tuple[FileDiff, ...], numstat: list[tuple[str, str, str]]
 
     :raises DiffRefused: they disagree: one of them reads another change than the others.
     """
-    ours = Counter((str(_added(file)), str(_removed(file)), file.path) for file in files if not file.binary)
-    gits = Counter((added, removed, os.fsencode(path)) for added, removed, path in numstat if added != "-")
+    ours = Counter(
+        ("-", "-", file.path) if file.binary else (str(_added(file)), str(_removed(file)), file.path) for file in files
+    )
+    gits = Counter((added, removed, os.fsencode(path)) for added, removed, path in numstat)
     if ours != gits:
         odd = sorted({show(path) for _, _, path in (ours - gits) + (gits - ours)})
-        raise DiffRefused(f"git reads this diff differently: {', '.join(odd)}", where=name,
-                          next="make the diff again: git diff --full-index")
+        raise DiffRefused(
+            f"git reads this diff differently: {', '.join(odd)}",
+            where=name,
+            next="make the diff again: git diff --full-index",
+        )
     _check_with_unidiff(files, data, name)
 
 
@@ -30,12 +35,17 @@ def _check_with_unidiff(files: tuple[FileDiff, ...], data: bytes, name: str) -> 
     try:
         theirs = PatchSet(_under_plain_names(files, data))
     except UnidiffParseError as error:
-        raise DiffRefused(f"unidiff cannot read it: {error}", where=name, next="make the diff again: git diff --full-index") from error
+        raise DiffRefused(
+            f"unidiff cannot read it: {error}", where=name, next="make the diff again: git diff --full-index"
+        ) from error
     theirs_counts = [(file.added, file.removed) for file in theirs]
     ours_counts = [(_added(file), _removed(file)) for file in files if file.hunks]
     if theirs_counts != ours_counts:
-        raise DiffRefused(f"unidiff counts {theirs_counts} added and removed lines a file, this reader {ours_counts}", where=name,
-                          next="make the diff again: git diff --full-index")
+        raise DiffRefused(
+            f"unidiff counts {theirs_counts} added and removed lines a file, this reader {ours_counts}",
+            where=name,
+            next="make the diff again: git diff --full-index",
+        )
 
 
 def _under_plain_names(files: tuple[FileDiff, ...], data: bytes) -> list[str]:
@@ -44,7 +54,7 @@ def _under_plain_names(files: tuple[FileDiff, ...], data: bytes) -> list[str]:
     lines = [line + "\n" for line in data.decode("latin-1").split("\n")[:-1]]
     ends = [*(file.line - 1 for file in files[1:]), len(lines)]
     plain: list[str] = []
-    for number, (file, end) in enumerate(zip(files, ends)):
+    for number, (file, end) in enumerate(zip(files, ends, strict=True)):
         if file.hunks:
             plain += [f"--- a/{number}\n", f"+++ b/{number}\n", *lines[file.hunks[0].line - 1 : end]]
     return plain

@@ -10,8 +10,19 @@ from patchset.errors import DiffRefused
 #: Makes the error for a rule; the reader binds file and line to it.
 Refuse = Callable[..., DiffRefused]
 
-_ESCAPES = {b"a": b"\a", b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v",
-            b'"': b'"', b"\\": b"\\"}
+_ESCAPES = {
+    b"a": b"\a",
+    b"b": b"\b",
+    b"f": b"\f",
+    b"n": b"\n",
+    b"r": b"\r",
+    b"t": b"\t",
+    b"v": b"\v",
+    b'"': b'"',
+    b"\\": b"\\",
+}
+
+_QUOTED = re.compile(rb'"(?:[^"\\]|\\.)*"')
 
 _IGNORED_BY_HFS = dict.fromkeys((*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF))
 
@@ -53,10 +64,13 @@ def _is_repository(part: bytes) -> bool:
 
 def same_names(header: bytes, old: bytes, new: bytes) -> bool:
     """Does `diff --git` name *old* and *new* (quoted or not)?"""
-    quoted = re.match(rb'("(?:[^"\\]|\\.)*"|\S.*?) ("(?:[^"\\]|\\.)*"|b/.*)\Z', header, re.DOTALL)
-    if header == b"a/" + old + b" b/" + new:
-        return True
-    return bool(quoted and unquote(quoted.group(1)) == b"a/" + old and unquote(quoted.group(2)) == b"b/" + new)
+    quoted = _QUOTED.match(header)
+    middle = quoted.end() if quoted else len(b"a/" + old)
+    return (unquote(header[:middle]), header[middle : middle + 1], unquote(header[middle + 1 :])) == (
+        b"a/" + old,
+        b" ",
+        b"b/" + new,
+    )
 
 
 def unquote(name: bytes) -> bytes:

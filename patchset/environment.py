@@ -34,8 +34,15 @@ def lock_hash(lock: Path) -> str:
     return hashlib.sha256(lock.read_bytes()).hexdigest()
 
 
-def ensure(envs: Path, purpose: str, lock: Path, *, before: Callable[[Pip], None] | None = None, rule: str = "",
-           say: Callable[[str], None] = lambda text: None) -> Path:
+def ensure(
+    envs: Path,
+    purpose: str,
+    lock: Path,
+    *,
+    before: Callable[[Pip], None] | None = None,
+    rule: str = "",
+    say: Callable[[str], None] = lambda text: None,
+) -> Path:
     """The interpreter of the environment for *lock* and this Python; the environment is made if it is not there.
 
     Scripts in it carry its absolute path, so it is made in place. A marker written last says that it is complete and
@@ -75,7 +82,13 @@ def is_complete(env: Path, lock: Path, rule: str = "") -> bool:
 
 
 def _identity(env: Path, lock: Path, rule: str) -> dict[str, str]:
-    return {"environment": str(env), "lock": lock_hash(lock), "rule": rule, "base": sys.base_prefix, "python": sys.version}
+    return {
+        "environment": str(env),
+        "lock": lock_hash(lock),
+        "rule": rule,
+        "base": sys.base_prefix,
+        "python": sys.version,
+    }
 
 
 def _make(env: Path, lock: Path, log: Path, before: Callable[[Pip], None] | None) -> None:
@@ -84,22 +97,42 @@ def _make(env: Path, lock: Path, log: Path, before: Callable[[Pip], None] | None
     environment = process.clean_environment(pip=True)
 
     def pip(words: Sequence[str]) -> bool:
-        command = [env / "bin" / "python", "-I", "-m", "pip", "--no-input", "--disable-pip-version-check", "install",
-                   "--no-compile", "--only-binary", ":all:", *words]
+        command = [
+            env / "bin" / "python",
+            "-I",
+            "-m",
+            "pip",
+            "--no-input",
+            "--disable-pip-version-check",
+            "install",
+            "--no-compile",
+            "--only-binary",
+            ":all:",
+            *words,
+        ]
         return process.run(command, cwd=env.parent, env=environment, timeout=3600, log=log).returncode == 0
 
     try:
-        made = process.run([sys.executable, "-I", "-m", "venv", env], cwd=env.parent, env=environment, timeout=300, log=log)
+        made = process.run(
+            [sys.executable, "-I", "-m", "venv", env], cwd=env.parent, env=environment, timeout=300, log=log
+        )
         if made.returncode:
-            raise MissingTool("Python could not make a virtual environment", where=str(log), detail=made.tail(),
-                              next="sudo apt install python3-venv")
+            raise MissingTool(
+                "Python could not make a virtual environment",
+                where=str(log),
+                detail=made.tail(),
+                next="sudo apt install python3-venv",
+            )
         if before:
             before(pip)
         # Wheels only: a source distribution would run code that no hash of the lock covers (its own build requirements).
         if not pip(["--require-hashes", "--no-deps", "-r", str(lock)]):
-            raise SourceError("an environment could not be filled from its lock", where=str(log),
-                              detail="\n".join(log.read_text("utf-8", "replace").splitlines()[-15:]),
-                              next="see the log: without network, or with a wrong index in pip's configuration, mend that and run again")
+            raise SourceError(
+                "an environment could not be filled from its lock",
+                where=str(log),
+                detail="\n".join(log.read_text("utf-8", "replace").splitlines()[-15:]),
+                next="see the log: without network, or with a wrong index in pip's configuration, mend that and run again",
+            )
     except BaseException:
         shutil.rmtree(env, ignore_errors=True)
         raise

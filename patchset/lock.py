@@ -64,28 +64,55 @@ class Lock:
     def text(self) -> str:
         """The lock as TOML."""
         parts = [_HEADER.format(recipe=self.recipe, format=FORMAT, recipe_text=_quote(self.recipe))]
-        pin = [("upstream", self.pin.upstream), ("release", self.pin.release), ("archive", self.pin.archive),
-               ("sha256", self.pin.sha256), ("size", self.pin.size), ("commit", self.pin.commit), ("tree", self.pin.tree),
-               ("base-commit", self.pin.base_commit)]
+        pin = [
+            ("upstream", self.pin.upstream),
+            ("release", self.pin.release),
+            ("archive", self.pin.archive),
+            ("sha256", self.pin.sha256),
+            ("size", self.pin.size),
+            ("commit", self.pin.commit),
+            ("tree", self.pin.tree),
+            ("base-commit", self.pin.base_commit),
+        ]
         parts.append(_table("[pin]", pin))
         for donor in self.donors:
-            parts.append(_table("[[donor]]", [("release", donor.release), ("path", donor.path), ("sha256", donor.sha256), ("to", donor.to)]))
+            parts.append(
+                _table(
+                    "[[donor]]",
+                    [("release", donor.release), ("path", donor.path), ("sha256", donor.sha256), ("to", donor.to)],
+                )
+            )
         for patch in self.patches:
-            parts.append(_table("[[patch]]", [("id", patch.id), ("digest", patch.digest), ("variant", patch.variant),
-                                              ("outcome", patch.outcome.value), ("tree", patch.tree), ("commit", patch.commit)]))
+            parts.append(
+                _table(
+                    "[[patch]]",
+                    [
+                        ("id", patch.id),
+                        ("digest", patch.digest),
+                        ("variant", patch.variant),
+                        ("outcome", patch.outcome.value),
+                        ("tree", patch.tree),
+                        ("commit", patch.commit),
+                    ],
+                )
+            )
         parts.append(_table("[result]", [("tree", self.tree), ("commit", self.commit), ("version", self.version)]))
         parts.append(_table("[environments]", list(self.environments)))
         return "\n".join(parts)
 
 
 def _table(header: str, rows: list[tuple[str, object]]) -> str:
-    lines = [f"{key} = {value if isinstance(value, int) else _quote(str(value))}" for key, value in rows if value is not None]
+    lines = [
+        f"{key} = {value if isinstance(value, int) else _quote(str(value))}" for key, value in rows if value is not None
+    ]
     return "\n".join([header, *lines]) + "\n"
 
 
 def _quote(text: str) -> str:
     if re.search(r'["\\\x00-\x1f\x7f]', text):
-        raise ValueError(f"{text!r} has no place in a lock")
+        raise DeclarationError(
+            f"{text!r} has no place in a lock", next="rename what is called that: no quotes, no backslashes"
+        )
     return f'"{text}"'
 
 
@@ -100,9 +127,16 @@ def read_lock(file: Path) -> Lock | None:
     if table.integer("format") != FORMAT:
         raise table.error(f"this tool reads format {FORMAT}", key="format", next="inv lock")
     pin = table.table("pin")
-    locked_pin = LockedPin(pin.text("upstream"), pin.parsed("release", version), pin.text("archive"), pin.parsed("sha256", sha256),
-                           pin.integer("size"), pin.parsed("commit", _object_id) if pin.has("commit") else None,
-                           pin.parsed("tree", _object_id), pin.parsed("base-commit", _object_id))
+    locked_pin = LockedPin(
+        pin.text("upstream"),
+        pin.parsed("release", version),
+        pin.text("archive"),
+        pin.parsed("sha256", sha256),
+        pin.integer("size"),
+        pin.parsed("commit", _object_id) if pin.has("commit") else None,
+        pin.parsed("tree", _object_id),
+        pin.parsed("base-commit", _object_id),
+    )
     pin.done()
     result = table.table("result")
     environments = table.table("environments")
@@ -114,7 +148,7 @@ def read_lock(file: Path) -> Lock | None:
         tree=result.parsed("tree", _object_id),
         commit=result.parsed("commit", _object_id),
         version=result.text("version"),
-        environments=tuple((name, environments.parsed(name, sha256)) for name in environments.keys()),
+        environments=tuple((name, environments.parsed(name, sha256)) for name in environments.names()),
     )
     for part in (result, environments, table):
         part.done()
@@ -124,15 +158,22 @@ def read_lock(file: Path) -> Lock | None:
 
 
 def _read_donor(table: Table) -> Donor:
-    donor = Donor(table.parsed("release", version), table.text("path"), table.parsed("sha256", sha256), table.text("to"))
+    donor = Donor(
+        table.parsed("release", version), table.text("path"), table.parsed("sha256", sha256), table.text("to")
+    )
     table.done()
     return donor
 
 
 def _read_patch(table: Table) -> LockedPatch:
-    patch = LockedPatch(table.text("id"), table.parsed("digest", sha256), table.text("variant"),
-                        Outcome(table.one_of("outcome", [outcome.value for outcome in Outcome])),
-                        table.parsed("tree", _object_id), table.parsed("commit", _object_id))
+    patch = LockedPatch(
+        table.text("id"),
+        table.parsed("digest", sha256),
+        table.text("variant"),
+        Outcome(table.one_of("outcome", [outcome.value for outcome in Outcome])),
+        table.parsed("tree", _object_id),
+        table.parsed("commit", _object_id),
+    )
     table.done()
     return patch
 
@@ -155,7 +196,11 @@ def differences(old: Lock, new: Lock) -> tuple[str, ...]:
         return ()
     import difflib
 
-    return tuple(line for line in difflib.unified_diff(before, after, "locked", "found", lineterm="", n=1) if not line.startswith("@@"))
+    return tuple(
+        line
+        for line in difflib.unified_diff(before, after, "locked", "found", lineterm="", n=1)
+        if not line.startswith("@@")
+    )
 
 
 def require_same(file: Path, old: Lock, new: Lock) -> None:
@@ -165,5 +210,9 @@ def require_same(file: Path, old: Lock, new: Lock) -> None:
     """
     found = differences(old, new)
     if found:
-        raise LockError(f"{file.name} says otherwise than what was found", where=str(file), detail="\n".join(found),
-                        next=f"if you changed a patch or the recipe on purpose: inv lock -r {old.recipe}; else find out who did")
+        raise LockError(
+            f"{file.name} says otherwise than what was found",
+            where=str(file),
+            detail="\n".join(found),
+            next=f"if you changed a patch or the recipe on purpose: inv lock -r {old.recipe}; else find out who did",
+        )

@@ -100,9 +100,11 @@ class Patch:
             if variant.releases.contains(release, prereleases=True):
                 return variant
         ranges = "; ".join(variant.name for variant in self.variants)
-        raise SeriesError(f"patch {self.id} has no variant for release {release} (it has: {ranges})",
-                          where=str(self.folder / "patch.toml"),
-                          next=f"try the nearest variant on {release}, then add a [[variant]] for it to patch.toml")
+        raise SeriesError(
+            f"patch {self.id} has no variant for release {release} (it has: {ranges})",
+            where=str(self.folder / "patch.toml"),
+            next=f"try the nearest variant on {release}, then add a [[variant]] for it to patch.toml",
+        )
 
     def digest(self) -> str:
         """sha256 over patch.toml, the diffs and the probe: what the patch says, does and proves."""
@@ -118,6 +120,8 @@ def read_patches(folder: Path, upstream: Upstream) -> dict[str, Patch]:
 
     :raises DeclarationError: with file and line.
     """
+    if not folder.is_dir():
+        raise DeclarationError("no such folder", where=str(folder), next="git status: restore recipes/patches")
     folders = sorted(item for item in folder.iterdir() if item.is_dir())
     return {item.name: read_patch(item, upstream) for item in folders}
 
@@ -129,18 +133,35 @@ def read_patch(folder: Path, upstream: Upstream) -> Patch:
         release or overlaps another.
     """
     if not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", folder.name):
-        raise DeclarationError(f"{folder.name!r} is no patch id (lower-case letters, digits, '-' and '.')", where=str(folder),
-                               next="rename the folder")
+        raise DeclarationError(
+            f"{folder.name!r} is no patch id (lower-case letters, digits, '-' and '.')",
+            where=str(folder),
+            next="rename the folder",
+        )
     table = declared.read(folder / "patch.toml")
     probe = folder / "probe.py"
     if not probe.is_file():
-        raise DeclarationError(f"patch {folder.name} has no probe", where=str(probe),
-                               next="write one: a patch whose defect nobody can show cannot be told from no patch")
+        raise DeclarationError(
+            f"patch {folder.name} has no probe",
+            where=str(probe),
+            next="write one: a patch whose defect nobody can show cannot be told from no patch",
+        )
     references = tuple(_read_reference(item) for item in table.tables("upstream"))
     variant_tables = table.tables("variant")
     variants = tuple(_read_variant(item, folder, upstream) for item in variant_tables)
-    patch = Patch(folder.name, table.text("title"), table.text("why"), table.one_of("kind", KINDS), table.moment("date"),
-                  table.text("drop-when"), table.texts("requires", ()), references, variants, probe, folder)
+    patch = Patch(
+        folder.name,
+        table.text("title"),
+        table.text("why"),
+        table.one_of("kind", KINDS),
+        table.moment("date"),
+        table.text("drop-when"),
+        table.texts("requires", ()),
+        references,
+        variants,
+        probe,
+        folder,
+    )
     if not variants:
         raise table.error("no [[variant]]", next="add at least one")
     table.done()
@@ -155,7 +176,7 @@ def _read_reference(table: Table) -> Reference:
     if not re.match(r"https://[^\s]+\Z", reference.ref):
         raise table.error("ref must be a https URL", key="ref")
     if first and reference.state != "merged":
-        raise table.error("first-release only goes with state = \"merged\"", key="first-release")
+        raise table.error('first-release only goes with state = "merged"', key="first-release")
     table.done()
     return reference
 
@@ -163,7 +184,9 @@ def _read_reference(table: Table) -> Reference:
 def _read_variant(table: Table, folder: Path, upstream: Upstream) -> Variant:
     ranges = table.parsed("releases", _closed_range)
     if not any(ranges.contains(release) for release in upstream.releases):
-        raise table.error(f"releases = \"{table.text('releases')}\" matches no known release of {upstream.name}", key="releases")
+        raise table.error(
+            f'releases = "{table.text("releases")}" matches no known release of {upstream.name}', key="releases"
+        )
     diff = folder / _relative(table, "diff") if table.has("diff") else None
     if diff and not diff.is_file():
         raise table.error(f"{diff.name} is not in {folder.name}/", key="diff")
@@ -178,7 +201,9 @@ def _read_variant(table: Table, folder: Path, upstream: Upstream) -> Variant:
     )
     table.done()
     if not (variant.changes_tree or variant.upstream or variant.absent):
-        raise table.error("a variant needs a diff, donors, or evidence (upstream or absent) why nothing is to be changed")
+        raise table.error(
+            "a variant needs a diff, donors, or evidence (upstream or absent) why nothing is to be changed"
+        )
     if not variant.changes_tree and variant.upstream and variant.absent:
         raise table.error("without a diff a variant is either upstream or absent, not both")
     return variant
@@ -190,8 +215,10 @@ def _closed_range(text: str) -> SpecifierSet:
     except InvalidSpecifier as error:
         raise ValueError("not a version specifier") from error
     operators = {specifier.operator for specifier in ranges}
-    if not (operators == {"=="} and len(ranges) == 1 and "*" not in text) and not (operators == {">=", "<="} and len(ranges) == 2):
-        raise ValueError("a range must be closed: \"==a\" or \">=a,<=b\"; an open one claims releases nobody has tried")
+    if not (operators == {"=="} and len(ranges) == 1 and "*" not in text) and not (
+        operators == {">=", "<="} and len(ranges) == 2
+    ):
+        raise ValueError('a range must be closed: "==a" or ">=a,<=b"; an open one claims releases nobody has tried')
     return ranges
 
 
@@ -238,10 +265,16 @@ def _check_unused(table: Table, folder: Path, variants: tuple[Variant, ...]) -> 
     used = {variant.diff.name for variant in variants if variant.diff}
     for file in sorted(folder.glob("*.patch")):
         if file.name not in used:
-            raise table.error(f"{file.name} lies in the folder and no variant uses it", next=f"name it in a [[variant]], or delete it")
+            raise table.error(
+                f"{file.name} lies in the folder and no variant uses it", next="name it in a [[variant]], or delete it"
+            )
 
 
 def covered(patch: Patch, releases: Mapping[str, object]) -> tuple[str, ...]:
     """Which of *releases* some variant of *patch* covers, ascending."""
-    return tuple(sorted((release for release in releases
-                         if any(variant.releases.contains(release) for variant in patch.variants)), key=Version))
+    return tuple(
+        sorted(
+            (release for release in releases if any(variant.releases.contains(release) for variant in patch.variants)),
+            key=Version,
+        )
+    )

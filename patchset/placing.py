@@ -1,4 +1,4 @@
-"""Where the hunks of a diff fit in the files of a tree, and where their result already stands. Pure: bytes in, places out."""
+"""Where the hunks of a diff fit in the files of a tree, and where their result already stands. Pure."""
 
 from __future__ import annotations
 
@@ -46,12 +46,16 @@ def places(files: Sequence[FileDiff], read: Callable[[bytes], bytes | None]) -> 
         data = read(path)
         lines = [] if data is None else _lines(data)
         for number, hunk in enumerate(file.hunks, 1):
-            found.append(Place(
-                show(path), number, hunk.old_start,
-                fits=_positions(lines, hunk.old, hunk) if (data is None) == (file.change == "add") else (),
-                done=() if data is None else _positions(lines, hunk.new, hunk),
-                missing=data is None and file.change != "add",
-            ))
+            found.append(
+                Place(
+                    show(path),
+                    number,
+                    hunk.old_start,
+                    fits=_positions(lines, hunk.old, hunk) if (data is None) == (file.change == "add") else (),
+                    done=() if data is None else _positions(lines, hunk.new, hunk),
+                    missing=data is None and file.change != "add",
+                )
+            )
     return tuple(found)
 
 
@@ -71,4 +75,4 @@ def _positions(lines: list[bytes], side: tuple[bytes, ...], hunk: Hunk) -> tuple
         candidates = candidates[:1]
     if hunk.trailing == 0:
         candidates = [start for start in candidates if start == last]
-    return tuple(start + 1 for start in candidates if tuple(lines[start:start + len(side)]) == side)
+    return tuple(start + 1 for start in candidates if tuple(lines[start : start + len(side)]) == side)

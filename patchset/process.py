@@ -1,7 +1,8 @@
-"""The one place that starts processes (git excepted: see ``store.py``; ``smoke`` and probes run alone and start none)."""
+"""The one place that starts processes. (git: see ``store``; ``smoke`` runs alone, and so starts its own.)"""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import shutil
@@ -16,8 +17,23 @@ from patchset.errors import MissingTool
 
 #: What of the caller's environment a child may see. Everything else (PYTHONPATH, GIT_*, CFLAGS, VLLM_*, locale, time
 #: zone) could change what is produced, so it is not passed on.
-PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE",
-             "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY")
+PASSED_ON = (
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "TMPDIR",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "REQUESTS_CA_BUNDLE",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "ALL_PROXY",
+)
 
 #: A child's output is kept up to this many bytes (its end, which is where failures are).
 OUTPUT_LIMIT = 4 * 1024 * 1024
@@ -53,7 +69,13 @@ def clean_environment(extra: Mapping[str, str] | None = None, *, pip: bool = Fal
     if pip:
         names += [name for name in os.environ if name.startswith("PIP_") or name.startswith("XDG_CONFIG")]
     kept = {name: os.environ[name] for name in names}
-    fixed = {"LC_ALL": "C.UTF-8", "LANG": "C.UTF-8", "TZ": "UTC", "PYTHONNOUSERSITE": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    fixed = {
+        "LC_ALL": "C.UTF-8",
+        "LANG": "C.UTF-8",
+        "TZ": "UTC",
+        "PYTHONNOUSERSITE": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     return {**kept, **fixed, **(extra or {})}
 
 
@@ -111,8 +133,14 @@ def run(
             sink.close()
     if log:
         out, err = log.read_bytes(), b""
-    return Finished(words, child.returncode, out[-OUTPUT_LIMIT:], (err or b"")[-OUTPUT_LIMIT:],
-                    time.monotonic() - started, timed_out)
+    return Finished(
+        words,
+        child.returncode,
+        out[-OUTPUT_LIMIT:],
+        (err or b"")[-OUTPUT_LIMIT:],
+        time.monotonic() - started,
+        timed_out,
+    )
 
 
 @functools.cache
@@ -129,7 +157,5 @@ def run_through(argv: Sequence[str], *, cwd: str | os.PathLike[str], env: Mappin
 
 
 def _kill_group(child: subprocess.Popen[bytes]) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass

@@ -76,7 +76,9 @@ def read_recipe(file: Path, upstreams: Mapping[str, Upstream], patches: Mapping[
     wheel = table.table("wheel")
     label = wheel.text("label")
     if not re.fullmatch(r"[a-z0-9]+(\.[a-z0-9]+)*", label):
-        raise wheel.error("label becomes part of a local version: lower-case letters and digits, parted by dots", key="label")
+        raise wheel.error(
+            "label becomes part of a local version: lower-case letters and digits, parted by dots", key="label"
+        )
     rust = wheel.boolean("rust", False)
     wheel.done()
     smoke = table.table("smoke", {})
@@ -96,10 +98,18 @@ def _read_pin(table: Table, upstreams: Mapping[str, Upstream]) -> PinDeclaration
     upstream = upstreams[name]
     release = table.parsed("release", version)
     if release not in upstream.releases:
-        raise table.error(f"release {release} of {name} is not known", key="release",
-                          next="add it to vendor/upstreams.toml with the date, size and sha256 of its source archive")
-    pin = PinDeclaration(name, release, table.one_of("source", SOURCES, "auto"), table.text("repository", upstream.repository),
-              table.text("ref", upstream.tag.format(release=release)))
+        raise table.error(
+            f"release {release} of {name} is not known",
+            key="release",
+            next="add it to vendor/upstreams.toml with the date, size and sha256 of its source archive",
+        )
+    pin = PinDeclaration(
+        name,
+        release,
+        table.one_of("source", SOURCES, "auto"),
+        table.text("repository", upstream.repository),
+        table.text("ref", upstream.tag.format(release=release)),
+    )
     table.done()
     return pin
 
@@ -110,14 +120,20 @@ def _read_omitted(table: Table, patches: Mapping[str, Patch]) -> Omitted:
     return omitted
 
 
-def _check_series(table: Table, series: tuple[str, ...], omitted: tuple[Omitted, ...], patches: Mapping[str, Patch]) -> None:
+def _check_series(
+    table: Table, series: tuple[str, ...], omitted: tuple[Omitted, ...], patches: Mapping[str, Patch]
+) -> None:
     named = [*series, *(item.patch for item in omitted)]
     for index, patch in enumerate(series):
         if patch not in patches:
-            raise table.error(f"patch {patch!r} is not under recipes/patches (there: {', '.join(patches)})", key="patches", item=index)
+            raise table.error(
+                f"patch {patch!r} is not under recipes/patches (there: {', '.join(patches)})", key="patches", item=index
+            )
         for needed in patches[patch].requires:
             if needed not in series[:index]:
-                raise table.error(f"patch {patch!r} requires {needed!r} earlier in the series", key="patches", item=index)
+                raise table.error(
+                    f"patch {patch!r} requires {needed!r} earlier in the series", key="patches", item=index
+                )
         if patch in series[:index] or patch in [item.patch for item in omitted]:
             raise table.error(f"patch {patch!r} is listed twice", key="patches", item=index)
     for index, item in enumerate(omitted):
@@ -125,13 +141,16 @@ def _check_series(table: Table, series: tuple[str, ...], omitted: tuple[Omitted,
             raise table.error(f"patch {item.patch!r} is left out twice", key="omit", item=index)
     for patch in patches:
         if patch not in named:
-            raise table.error(f"patch {patch!r} is under recipes/patches and this series does not list it", key="patches",
-                              next=f"add it to patches, or leave it out by name: [[series.omit]] patch = \"{patch}\", reason = \"…\"")
+            raise table.error(
+                f"patch {patch!r} is under recipes/patches and this series does not list it",
+                key="patches",
+                next=f'add it to patches, or leave it out by name: [[series.omit]] patch = "{patch}", reason = "…"',
+            )
 
 
 def _read_stack(table: Table) -> Mapping[str, str]:
     stack = {}
-    for name in table.keys():
+    for name in table.names():
         value = table.text(name)
         try:
             SpecifierSet(value)

@@ -83,6 +83,7 @@ def resolve(project: Project, recipe: Recipe, store: Store, say: Callable[[str],
     release = upstream.release(recipe.pin.release)
     old = _usable(read_lock(recipe.file.with_suffix(".lock")), recipe)
     with workspace.scratch() as scratch:
+
         def bring(pin: sources.Pin) -> BaseTree:
             return sources.resolve(pin, store, cache=workspace.archives, scratch=scratch)
 
@@ -98,7 +99,9 @@ def resolve(project: Project, recipe: Recipe, store: Store, say: Callable[[str],
             return _checked_donor(store, donors[donor.release], donor)
 
         base_commit = store.commit(base.tree, (), f"{upstream.name} {release.version}", release.date)
-        applied = series.apply_series(store, base.tree, release.version, project.series_of(recipe), base_commit, donor_file)
+        applied = series.apply_series(
+            store, base.tree, release.version, project.series_of(recipe), base_commit, donor_file
+        )
     series.require(applied)
     series.check_compiles(store, applied.tree, applied.touched)
     store.keep(f"runtimes/{recipe.name}", applied.commit)
@@ -154,19 +157,46 @@ def _checked_donor(store: Store, tree: str, donor: Donor) -> bytes:
     data = store.read(tree, donor.path)
     if data is None or hashlib.sha256(data).hexdigest() != donor.sha256:
         what = "is not there" if data is None else f"has sha256 {hashlib.sha256(data).hexdigest()}, not {donor.sha256}"
-        raise SourceError(f"donor file {donor.path} of {donor.release} {what}", where=donor.path, next="check the donor in patch.toml")
+        raise SourceError(
+            f"donor file {donor.path} of {donor.release} {what}", where=donor.path, next="check the donor in patch.toml"
+        )
     return data
 
 
 def _lock(project: Project, recipe: Recipe, release: Release, base: BaseTree, applied: Applied) -> Lock:
     upstream = project.upstreams[recipe.pin.upstream]
-    patches = tuple(LockedPatch(step.patch, project.patches[step.patch].digest(), step.variant, step.outcome, step.tree, step.commit)
-                    for step in applied.steps)
-    donors = tuple(donor for step in applied.steps if step.outcome.changes_tree
-                   for donor in project.patches[step.patch].variant_for(release.version).donors)
+    patches = tuple(
+        LockedPatch(
+            step.patch, project.patches[step.patch].digest(), step.variant, step.outcome, step.tree, step.commit
+        )
+        for step in applied.steps
+    )
+    donors = tuple(
+        donor
+        for step in applied.steps
+        if step.outcome.changes_tree
+        for donor in project.patches[step.patch].variant_for(release.version).donors
+    )
     archive = sources.default_filename(sources.Pin(upstream.distribution, release.version))
-    pin = LockedPin(upstream.name, release.version, archive, release.sha256, release.size, base.commit, base.tree, applied.base_commit)
+    pin = LockedPin(
+        upstream.name,
+        release.version,
+        archive,
+        release.sha256,
+        release.size,
+        base.commit,
+        base.tree,
+        applied.base_commit,
+    )
     # A local version's part of digits only loses its leading zeros in normal form: packaging says what it is then called.
     version = str(Version(f"{release.version}+xpu.{recipe.label}.{applied.tree[:8]}"))
-    return Lock(recipe.name, pin, donors, patches, applied.tree, applied.commit, version,
-                (("build", lock_hash(BUILD_REQUIREMENTS)), ("lab", lock_hash(LAB_REQUIREMENTS))))
+    return Lock(
+        recipe.name,
+        pin,
+        donors,
+        patches,
+        applied.tree,
+        applied.commit,
+        version,
+        (("build", lock_hash(BUILD_REQUIREMENTS)), ("lab", lock_hash(LAB_REQUIREMENTS))),
+    )

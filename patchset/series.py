@@ -11,7 +11,7 @@ from pathlib import Path
 from patchset import diff as diffs
 from patchset import diff_check
 from patchset.diff import FileDiff
-from patchset.diff_rules import check_link
+from patchset.diff_rules import check_link, show
 from patchset.errors import DiffRefused, SeriesError, StoreError
 from patchset.patch import Absent, Donor, Patch, Present, Variant
 from patchset.placing import Place, places
@@ -78,8 +78,9 @@ class Applied:
         return tuple(sorted({path for step in self.steps for path in step.touched}))
 
 
-def apply_series(store: Store, base_tree: str, release: str, patches: Sequence[Patch], base_commit: str,
-                 donor_file: DonorFile) -> Applied:
+def apply_series(
+    store: Store, base_tree: str, release: str, patches: Sequence[Patch], base_commit: str, donor_file: DonorFile
+) -> Applied:
     """Apply *patches* in order to *base_tree* and return what became of each.
 
     A patch that cannot be applied leaves the tree as it was and says so in its outcome; the next one is tried all the
@@ -104,8 +105,11 @@ def apply_patch(store: Store, tree: str, commit: str, patch: Patch, variant: Var
         outcome, evidence, after = Outcome.REFUSED, (str(refusal),), tree
     if outcome.changes_tree:
         if after == tree:
-            raise SeriesError(f"patch {patch.id} applied and changed nothing", where=variant.name,
-                              next=f"look at {variant.diff}: it describes the tree as it already is")
+            raise SeriesError(
+                f"patch {patch.id} applied and changed nothing",
+                where=variant.name,
+                next=f"look at {variant.diff}: it describes the tree as it already is",
+            )
         message = f"{patch.title}\n\nPatch: {patch.id}\nVariant: {variant.name}"
         commit = store.commit(after, (commit,), message, patch.date)
     touched = store.changed_paths(tree, after) if after != tree else ()
@@ -119,11 +123,15 @@ def require(applied: Applied) -> None:
     """
     bad = [step for step in applied.steps if step.outcome.stops]
     if bad:
-        detail = "\n".join(f"{step.patch}: {step.outcome.value}\n" + "\n".join(f"    {line}" for line in step.evidence)
-                           for step in bad)
-        raise SeriesError(f"{', '.join(f'{step.patch} ({step.outcome.value})' for step in bad)}: not applied",
-                          where=bad[0].variant, detail=detail,
-                          next="mend the variant named above under recipes/patches, then: inv apply")
+        detail = "\n".join(
+            f"{step.patch}: {step.outcome.value}\n" + "\n".join(f"    {line}" for line in step.evidence) for step in bad
+        )
+        raise SeriesError(
+            f"{', '.join(f'{step.patch} ({step.outcome.value})' for step in bad)}: not applied",
+            where=bad[0].variant,
+            detail=detail,
+            next="mend the variant named above under recipes/patches, then: inv apply",
+        )
 
 
 def check_compiles(store: Store, tree: str, paths: Iterable[str]) -> None:
@@ -140,8 +148,11 @@ def check_compiles(store: Store, tree: str, paths: Iterable[str]) -> None:
             compile(data, path, "exec", dont_inherit=True)
         except (SyntaxError, ValueError) as error:
             line = getattr(error, "lineno", 0)
-            raise SeriesError(f"after the series {path} does not compile: {error}", where=f"{path}:{line}",
-                              next="inv apply --checkout DIR, and look at that line") from error
+            raise SeriesError(
+                f"after the series {path} does not compile: {error}",
+                where=f"{path}:{line}",
+                next="inv apply --checkout DIR, and look at that line",
+            ) from error
 
 
 # -- what a variant becomes on a tree ----------------------------------------------------------------------------------
@@ -157,7 +168,11 @@ def _become(store: Store, tree: str, variant: Variant, donor_file: DonorFile) ->
     after, donated = tree, []
     for donor in variant.donors:
         if store.entry(tree, donor.to):
-            return Outcome.CONFLICTS, (f"{donor.to} is there already; the donor file of {donor.release} would replace it",), tree
+            return (
+                Outcome.CONFLICTS,
+                (f"{donor.to} is there already; the donor file of {donor.release} would replace it",),
+                tree,
+            )
         after = store.with_file(after, donor.to, Entry("100644", store.write_blob(donor_file(donor))))
         donated.append(f"{donor.to} from {donor.release}, sha256 {donor.sha256[:12]}…")
     if variant.diff is None:
@@ -199,7 +214,8 @@ def _absent(store: Store, tree: str, absent: Absent) -> str:
     at = data.find(absent.symbol.encode())
     if at < 0:
         return f"no `{absent.symbol}` in {absent.file}"
-    return f"{absent.file}:{data[:at].count(b'%c' % 10) + 1} has `{absent.symbol}`: patch.toml says the feature is not there"
+    line = data[:at].count(b"\n") + 1
+    return f"{absent.file}:{line} has `{absent.symbol}`: patch.toml says the feature is not there"
 
 
 def apply_diff(store: Store, tree: str, file: Path) -> tuple[Outcome, tuple[str, ...], str]:
@@ -213,25 +229,42 @@ def apply_diff(store: Store, tree: str, file: Path) -> tuple[Outcome, tuple[str,
     try:
         diff_check.cross_check(files, store.numstat(data), data, name)
     except StoreError as error:
-        raise DiffRefused(f"git cannot read it: {error.what}", where=name, next="make the diff again: git diff --full-index --binary") from error
+        raise DiffRefused(
+            f"git cannot read it: {error.what}", where=name, next="make the diff again: git diff --full-index --binary"
+        ) from error
     found = places(files, lambda path: store.read(tree, os.fsdecode(path)))
     forward, refusal = store.apply(tree, data)
     backward, _ = store.apply(tree, data, reverse=True)
     # git only warns where an old mode is another one than the diff says; a change that changes nothing is none
     forward, backward = (None if result == tree else result for result in (forward, backward))
     if forward and backward:
-        return Outcome.AMBIGUOUS, ("it applies both forward and backward: what it adds is there, and so is what it replaces",), tree
+        return (
+            Outcome.AMBIGUOUS,
+            ("it applies both forward and backward: what it adds is there, and so is what it replaces",),
+            tree,
+        )
     twice = [place for place in found if place.ambiguous]
     if forward and twice:
-        return Outcome.AMBIGUOUS, tuple(f"{place} fits at lines {', '.join(map(str, place.fits))}" for place in twice), tree
+        return (
+            Outcome.AMBIGUOUS,
+            tuple(f"{place} fits at lines {', '.join(map(str, place.fits))}" for place in twice),
+            tree,
+        )
     if forward:
         _check_links(store, forward, files, name)
         return Outcome.APPLIES, _offsets(found), forward
+    if backward and all(file.change == "delete" for file in files):
+        # A file that is not there may have been deleted or never made: not found is not fixed.
+        return Outcome.ABSENT, tuple(f"no {show(file.path)}" for file in files), tree
     if backward:
         return Outcome.UPSTREAM, tuple(f"{place} is in at line {place.done[0]}" for place in found if place.done), tree
     inside = [place for place in found if place.done and not place.fits]
     if inside and all(place.done or place.fits for place in found):
-        return Outcome.PARTIAL, tuple(f"{place}: {'in at line %d' % place.done[0] if place in inside else 'not in'}" for place in found), tree
+        return (
+            Outcome.PARTIAL,
+            tuple(f"{place}: {f'in at line {place.done[0]}' if place in inside else 'not in'}" for place in found),
+            tree,
+        )
     return _merge(store, tree, data, files, found, refusal)
 
 
@@ -242,8 +275,13 @@ def _check_links(store: Store, tree: str, files: Sequence[FileDiff], name: str) 
             continue
         entry = store.entry(tree, os.fsdecode(file.new_path))
         if entry and entry.mode == "120000":
-            check_link(file.new_path, [store.blob(entry.blob)],
-                       lambda rule, line=file.line: DiffRefused(rule, where=f"{name}:{line}", next="take that link out of the diff"))
+            check_link(
+                file.new_path,
+                [store.blob(entry.blob)],
+                lambda rule, line=file.line: DiffRefused(
+                    rule, where=f"{name}:{line}", next="take that link out of the diff"
+                ),
+            )
 
 
 def _offsets(found: tuple[Place, ...]) -> tuple[str, ...]:
@@ -253,18 +291,24 @@ def _offsets(found: tuple[Place, ...]) -> tuple[str, ...]:
     return tuple(f"{place}: offset {place.offset:+d}" for place in moved)
 
 
-def _merge(store: Store, tree: str, data: bytes, files: tuple[FileDiff, ...], found: tuple[Place, ...],
-           refusal: str) -> tuple[Outcome, tuple[str, ...], str]:
+def _merge(
+    store: Store, tree: str, data: bytes, files: tuple[FileDiff, ...], found: tuple[Place, ...], refusal: str
+) -> tuple[Outcome, tuple[str, ...], str]:
     """Three-way, where the diff names the whole ids of its old files and the store has them."""
-    lines = tuple(f"{place}: {'the file is not there' if place.missing else 'its old lines are not there'}"
-                  for place in found if not place.fits and not place.done)
+    lines = tuple(
+        f"{place}: {'the file is not there' if place.missing else 'its old lines are not there'}"
+        for place in found
+        if not place.fits and not place.done
+    )
     base = tree
     for file in files:
         if file.old_path is None:
             continue
         if not file.old_blob or not store.has_object(file.old_blob):
             return Outcome.CONFLICTS, lines or (refusal.strip(),), tree
-        base = store.with_file(base, file.old_path.decode("utf-8", "surrogateescape"), Entry(file.old_mode or "100644", file.old_blob))
+        base = store.with_file(
+            base, file.old_path.decode("utf-8", "surrogateescape"), Entry(file.old_mode or "100644", file.old_blob)
+        )
     theirs, _ = store.apply(base, data)
     if not theirs:
         return Outcome.CONFLICTS, lines or (refusal.strip(),), tree

@@ -43,9 +43,11 @@ class Upstream:
         :raises DeclarationError: it is not in vendor/upstreams.toml.
         """
         if version not in self.releases:
-            raise DeclarationError(f"release {version} of {self.name} is not known (known: {', '.join(self.releases)})",
-                                   where="vendor/upstreams.toml",
-                                   next="add it there with the date, size and sha256 of its source archive")
+            raise DeclarationError(
+                f"release {version} of {self.name} is not known (known: {', '.join(self.releases)})",
+                where="vendor/upstreams.toml",
+                next="add it there with the date, size and sha256 of its source archive",
+            )
         return self.releases[version]
 
 
@@ -73,11 +75,16 @@ def read_upstreams(file: Path) -> dict[str, Upstream]:
     """
     top = declared.read(file)
     found = {}
-    for name in top.keys():
+    for name in top.names():
         table = top.table(name)
         releases = {}
         for item in table.tables("release"):
-            release = Release(item.parsed("version", version), item.moment("date"), item.parsed("sha256", sha256), item.integer("size"))
+            release = Release(
+                item.parsed("version", version),
+                item.moment("date"),
+                item.parsed("sha256", sha256),
+                item.integer("size"),
+            )
             item.done()
             if release.version in releases:
                 raise item.error(f"release {release.version} is listed twice", key="version")

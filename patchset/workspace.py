@@ -1,4 +1,4 @@
-"""The folders of one clone, the lock that lets one run at a time change them, and scratch space that never outlives a run."""
+"""The folders of one clone, the lock that lets one run at a time change them, and scratch space for a run."""
 
 from __future__ import annotations
 
@@ -97,8 +97,11 @@ class Workspace:
                 file.seek(0)
                 holder = file.read().strip() or "another run"
                 if not wait:
-                    raise Busy(f"{holder} is at work in this clone", where=str(self.root),
-                               next="wait for it, or run again without --no-wait") from None
+                    raise Busy(
+                        f"{holder} is at work in this clone",
+                        where=str(self.root),
+                        next="wait for it, or run again without --no-wait",
+                    ) from None
                 say(f"waiting for {holder}, which is at work in this clone")
                 fcntl.flock(file, fcntl.LOCK_EX)
             file.truncate(0)
@@ -130,8 +133,11 @@ class Workspace:
             except OSError:
                 continue
         free = shutil.disk_usage(self.vendor).free
-        raise MissingTool(f"too little room: {free // 1024**2} MB free, {_DISK_NEEDED // 1024**2} MB needed", where=str(self.vendor),
-                          next="free some room, or delete what can be made again: vendor/environments, vendor/cache")
+        raise MissingTool(
+            f"too little room: {free // 1024**2} MB free, {_DISK_NEEDED // 1024**2} MB needed",
+            where=str(self.vendor),
+            next="free some room, or delete what can be made again: vendor/environments, vendor/cache",
+        )
 
     def _memory(self) -> Path | None:
         key = hashlib.sha256(os.fsencode(self.vendor.resolve())).hexdigest()[:12]

@@ -23,7 +23,9 @@ def write_checkout(store: Store, commit: str, directory: Path) -> str:
     if directory.is_dir() and not directory.is_symlink() and any(directory.iterdir()):
         return _move(store, commit, directory)
     if os.path.lexists(directory) and (directory.is_symlink() or not directory.is_dir()):
-        raise WorktreeError("not a directory", where=str(directory), next="name a directory that is empty or not there yet")
+        raise WorktreeError(
+            "not a directory", where=str(directory), next="name a directory that is empty or not there yet"
+        )
     directory.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
     try:
@@ -31,8 +33,11 @@ def write_checkout(store: Store, commit: str, directory: Path) -> str:
         store.make_checkout(fresh, commit)
         os.rename(fresh, directory)  # replaces an empty directory, and fails on any other
     except OSError as error:
-        raise WorktreeError(f"cannot write there: {error.strerror}", where=str(directory),
-                            next="name a directory that is empty or not there yet") from error
+        raise WorktreeError(
+            f"cannot write there: {error.strerror}",
+            where=str(directory),
+            next="name a directory that is empty or not there yet",
+        ) from error
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     return "made"
@@ -41,15 +46,24 @@ def write_checkout(store: Store, commit: str, directory: Path) -> str:
 def _move(store: Store, commit: str, directory: Path) -> str:
     made = store.made_checkout(directory)
     if made is None:
-        raise WorktreeError("the directory is not empty, and no checkout of this tool", where=str(directory),
-                            next="name a directory that is empty or not there yet")
+        raise WorktreeError(
+            "the directory is not empty, and no checkout of this tool",
+            where=str(directory),
+            next="name a directory that is empty or not there yet",
+        )
     head, changes = store.checkout_state(directory)
     if changes:
-        raise WorktreeError(f"{len(changes)} files there have changes or are new, the first is {changes[0]}", where=str(directory),
-                            next="commit them to a branch of yours and switch back, or name another directory")
+        raise WorktreeError(
+            f"{len(changes)} files there have changes or are new, the first is {changes[0]}",
+            where=str(directory),
+            next="commit them to a branch of yours and switch back, or name another directory",
+        )
     if head != made:
-        raise WorktreeError(f"HEAD is at {head[:12]}, not at {made[:12]} where this tool left it", where=str(directory),
-                            next="git switch patchset there, or name another directory")
+        raise WorktreeError(
+            f"HEAD is at {head[:12]}, not at {made[:12]} where this tool left it",
+            where=str(directory),
+            next="git switch patchset there, or name another directory",
+        )
     if head == commit:
         return "unchanged"
     store.move_checkout(directory, commit)

@@ -4,6 +4,14 @@
 safely, ``checkout`` asks git hosts, ``base`` puts these together. Nothing of an upstream is ever executed here.
 """
 
-from patchset.sources.base import ArchiveRecord, BaseTree, Pin, base_from_archive, base_from_checkout, default_filename, resolve
+from patchset.sources.base import (
+    ArchiveRecord,
+    BaseTree,
+    Pin,
+    base_from_archive,
+    base_from_checkout,
+    default_filename,
+    resolve,
+)
 
 __all__ = ["ArchiveRecord", "BaseTree", "Pin", "base_from_archive", "base_from_checkout", "default_filename", "resolve"]

@@ -24,7 +24,15 @@ class Checkouts(Trees):
         """Bring *commit* into the checkout at *directory* and put its branch and files there."""
         there = there or Repository(directory)
         self.keep(f"checkouts/{commit}", commit)
-        self.run("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", str(self.path), f"refs/checkouts/{commit}", repository=there)
+        self.run(
+            "fetch",
+            "--quiet",
+            "--no-tags",
+            "--no-write-fetch-head",
+            str(self.path),
+            f"refs/checkouts/{commit}",
+            repository=there,
+        )
         self.run("reset", "--quiet", "--hard", commit, repository=there)
         self.run("update-ref", "refs/patchset/made", commit, repository=there)
 
@@ -32,12 +40,16 @@ class Checkouts(Trees):
         """The commit at which this tool left the checkout at *directory*; None if it is none of its own."""
         if not (directory / ".git").is_dir():
             return None
-        answer = self.attempt("rev-parse", "--verify", "--quiet", "refs/patchset/made", repository=Repository(directory))
+        answer = self.attempt(
+            "rev-parse", "--verify", "--quiet", "refs/patchset/made", repository=Repository(directory)
+        )
         return answer.out.decode().strip() if answer.status == 0 else None
 
     def checkout_state(self, directory: Path) -> tuple[str, tuple[str, ...]]:
         """HEAD of the checkout at *directory*, and the paths that are changed or new there (ignored ones too)."""
         there = Repository(directory)
         head = self.run("rev-parse", "--verify", "HEAD", repository=there).decode().strip()
-        out = self.run("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--ignored", repository=there)
+        out = self.run(
+            "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--ignored", repository=there
+        )
         return head, tuple(os.fsdecode(record[3:]) for record in out.split(b"\0") if record)

@@ -64,8 +64,14 @@ class GitRepository:
     # Keyword arguments of both: ``repository`` is the store itself unless another is named, None for none at all;
     # ``extra`` goes over the isolated environment.
 
-    def run(self, *words: str, stdin: bytes = b"", stdin_file: IO[bytes] | None = None, repository: Repository | None = OWN,
-             extra: Mapping[str, str] | None = None) -> bytes:
+    def run(
+        self,
+        *words: str,
+        stdin: bytes = b"",
+        stdin_file: IO[bytes] | None = None,
+        repository: Repository | None = OWN,
+        extra: Mapping[str, str] | None = None,
+    ) -> bytes:
         """What `git *words*` prints.
 
         :raises StoreError: its status is not 0.
@@ -73,26 +79,49 @@ class GitRepository:
         answer = self.attempt(*words, stdin=stdin, stdin_file=stdin_file, repository=repository, extra=extra)
         if answer.status != 0:
             command = next((word for word in words if not word.startswith("-")), words[0])
-            raise StoreError(f"git {command} failed ({answer.status}): {last_line(answer.err)}", where=str(self.path),
-                             detail=answer.err.strip(),
-                             next=f"check room on the disk; if it stays, move {self.path} away and run again")
+            raise StoreError(
+                f"git {command} failed ({answer.status}): {last_line(answer.err)}",
+                where=str(self.path),
+                detail=answer.err.strip(),
+                next=f"check room on the disk; if it stays, move {self.path} away and run again",
+            )
         return answer.out
 
-    def attempt(self, *words: str, stdin: bytes = b"", stdin_file: IO[bytes] | None = None, repository: Repository | None = OWN,
-             extra: Mapping[str, str] | None = None, timeout: float = SECONDS_LOCAL) -> Answer:
+    def attempt(
+        self,
+        *words: str,
+        stdin: bytes = b"",
+        stdin_file: IO[bytes] | None = None,
+        repository: Repository | None = OWN,
+        extra: Mapping[str, str] | None = None,
+        timeout: float = SECONDS_LOCAL,
+    ) -> Answer:
         """Run `git *words*` and return what became of it, whatever its status. *timeout* is in seconds."""
         where = ["--git-dir", str(self.path)] if repository is OWN else repository.words if repository else []
         environment = {**_isolated_environment(), **(extra or {})}
         # GitPython starts from os.environ, where GIT_* of a caller's own repository may stand: `env -i` drops it.
-        command = ["env", "-i", *(f"{name}={value}" for name, value in environment.items()),
-                   self._program, *where, *_FIXED_SETTINGS, *words]
+        command = [
+            "env",
+            "-i",
+            *(f"{name}={value}" for name, value in environment.items()),
+            self._program,
+            *where,
+            *_FIXED_SETTINGS,
+            *words,
+        ]
         with tempfile.TemporaryFile() as spool:
             if stdin_file is None:
                 spool.write(stdin)
                 spool.seek(0)
             status, out, err = self._git.execute(
-                command, istream=stdin_file or spool, with_extended_output=True, with_exceptions=False,
-                stdout_as_string=False, strip_newline_in_stdout=False, kill_after_timeout=timeout, umask=0o022,
+                command,
+                istream=stdin_file or spool,
+                with_extended_output=True,
+                with_exceptions=False,
+                stdout_as_string=False,
+                strip_newline_in_stdout=False,
+                kill_after_timeout=timeout,
+                umask=0o022,
             )
         return Answer(int(status), out, err)
 
@@ -101,27 +130,63 @@ class GitRepository:
         text = self.run("version", repository=None).decode()
         found = re.search(r"(\d+)\.(\d+)", text)
         if not found or tuple(map(int, found.groups())) < GIT_MINIMUM:
-            raise MissingTool(f"{text.strip()} is too old: {'.'.join(map(str, GIT_MINIMUM))} or newer is needed",
-                              next="install a newer git, for example from your distribution's backports")
+            raise MissingTool(
+                f"{text.strip()} is too old: {'.'.join(map(str, GIT_MINIMUM))} or newer is needed",
+                next="install a newer git, for example from your distribution's backports",
+            )
 
 
 #: What a repository's own configuration or a future default could change, held fixed.
 _FIXED_SETTINGS = tuple(
     word
-    for setting in ("core.hooksPath=/dev/null", "core.autocrlf=false", "core.attributesFile=/dev/null",
-                    "core.excludesFile=/dev/null", "core.fsmonitor=false", "core.quotePath=true", "core.precomposeUnicode=false",
-                    "apply.whitespace=nowarn", "apply.ignoreWhitespace=no", "merge.conflictStyle=merge", "merge.renames=true",
-                    "merge.renameLimit=7000", "merge.directoryRenames=conflict", "diff.renames=true", "diff.algorithm=myers",
-                    "gc.auto=0", "maintenance.auto=false", "fetch.unpackLimit=1", "transfer.unpackLimit=1", "protocol.ext.allow=never", "advice.detachedHead=false")
+    for setting in (
+        "core.hooksPath=/dev/null",
+        "core.autocrlf=false",
+        "core.attributesFile=/dev/null",
+        "core.excludesFile=/dev/null",
+        "core.fsmonitor=false",
+        "core.quotePath=true",
+        "core.precomposeUnicode=false",
+        "apply.whitespace=nowarn",
+        "apply.ignoreWhitespace=no",
+        "merge.conflictStyle=merge",
+        "merge.renames=true",
+        "merge.renameLimit=7000",
+        "merge.directoryRenames=conflict",
+        "diff.renames=true",
+        "diff.algorithm=myers",
+        "gc.auto=0",
+        "maintenance.auto=false",
+        "fetch.unpackLimit=1",
+        "transfer.unpackLimit=1",
+        "protocol.ext.allow=never",
+        "advice.detachedHead=false",
+    )
     for word in ("-c", setting)
 )
 
 
 def _isolated_environment() -> dict[str, str]:
     """What git may see: how to find programs, how to reach the network, and nothing that the user configured."""
-    kept = {name: value for name, value in os.environ.items()
-            if name in ("PATH", "SSH_AUTH_SOCK", "SSL_CERT_FILE", "SSL_CERT_DIR", "http_proxy", "https_proxy", "no_proxy",
-                        "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "TMPDIR")}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name
+        in (
+            "PATH",
+            "SSH_AUTH_SOCK",
+            "SSL_CERT_FILE",
+            "SSL_CERT_DIR",
+            "http_proxy",
+            "https_proxy",
+            "no_proxy",
+            "HTTP_PROXY",
+            "HTTPS_PROXY",
+            "NO_PROXY",
+            "ALL_PROXY",
+            "TMPDIR",
+        )
+    }
     return {
         **kept,
         "HOME": os.devnull,

@@ -24,14 +24,20 @@ class Remotes(Trees):
             return ref
         answer = self.attempt("ls-remote", "--", url, ref, f"refs/tags/{ref}^{{}}", timeout=timeout)
         if answer.status != 0:
-            raise SourceError(f"cannot reach the git repository: {last_line(answer.err)}", where=without_password(url),
-                              next="check the URL and the network, or set source = \"archive\" in the recipe")
+            raise SourceError(
+                f"cannot reach the git repository: {last_line(answer.err)}",
+                where=without_password(url),
+                next='check the URL and the network, or set source = "archive" in the recipe',
+            )
         names = dict(reversed(line.split("\t", 1)) for line in answer.out.decode().splitlines())
         for candidate in (f"refs/tags/{ref}^{{}}", f"refs/tags/{ref}", f"refs/heads/{ref}", ref):
             if candidate in names:
                 return names[candidate]
-        raise SourceError(f"no tag, branch or commit {ref!r} there", where=without_password(url),
-                          next="list what there is: git ls-remote URL")
+        raise SourceError(
+            f"no tag, branch or commit {ref!r} there",
+            where=without_password(url),
+            next="list what there is: git ls-remote URL",
+        )
 
     def fetch_commit(self, url: str, ref_or_commit: str) -> str:
         """Bring one commit here (depth 1; blobs on demand where the server can), and return its id.
@@ -50,11 +56,23 @@ class Remotes(Trees):
             self.run("config", f"remote.{remote}.url", url)
             self.run("config", f"remote.{remote}.promisor", "true")
             self.run("config", f"remote.{remote}.partialclonefilter", "blob:none")
-            answer = self.attempt("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--depth=1",
-                               "--filter=blob:none", remote, ref_or_commit, timeout=SECONDS_NETWORK)
+            answer = self.attempt(
+                "fetch",
+                "--quiet",
+                "--no-tags",
+                "--no-write-fetch-head",
+                "--depth=1",
+                "--filter=blob:none",
+                remote,
+                ref_or_commit,
+                timeout=SECONDS_NETWORK,
+            )
             if answer.status != 0:
-                raise SourceError(f"cannot fetch {ref_or_commit}: {last_line(answer.err)}", where=without_password(url),
-                                  next="check the URL and the network, or set source = \"archive\" in the recipe")
+                raise SourceError(
+                    f"cannot fetch {ref_or_commit}: {last_line(answer.err)}",
+                    where=without_password(url),
+                    next='check the URL and the network, or set source = "archive" in the recipe',
+                )
         commit = self.run("rev-parse", "--verify", ref_or_commit + "^{commit}").decode().strip()
         self.keep(f"commits/{commit}", commit)
         return commit
@@ -63,8 +81,11 @@ class Remotes(Trees):
         heads = self.run("bundle", "list-heads", path).decode().split()[0::2]
         answer = self.attempt("bundle", "unbundle", path, timeout=SECONDS_NETWORK)
         if answer.status != 0 or not self.has_object(commit):
-            raise SourceError(f"the bundle does not bring commit {commit} ({last_line(answer.err) or 'it holds ' + ', '.join(heads)})",
-                              where=path, next="make the bundle without prerequisites: git bundle create FILE TAG")
+            raise SourceError(
+                f"the bundle does not bring commit {commit} ({last_line(answer.err) or 'it holds ' + ', '.join(heads)})",
+                where=path,
+                next="make the bundle without prerequisites: git bundle create FILE TAG",
+            )
 
     def tree_of_commit(self, commit: str) -> str:
         """The tree id of *commit*."""
@@ -85,9 +106,21 @@ class Remotes(Trees):
         remotes = self.attempt("config", "--get-regexp", r"^remote\..*\.url$").out.decode().splitlines()
         for line in remotes if commit else ():
             remote = line.split(" ", 1)[0].removeprefix("remote.").removesuffix(".url")
-            answer = self.attempt("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--refetch", "--no-filter",
-                                  "--depth=1", remote, str(commit), timeout=SECONDS_NETWORK)
+            answer = self.attempt(
+                "fetch",
+                "--quiet",
+                "--no-tags",
+                "--no-write-fetch-head",
+                "--refetch",
+                "--no-filter",
+                "--depth=1",
+                remote,
+                str(commit),
+                timeout=SECONDS_NETWORK,
+            )
             if answer.status == 0 and self.has_tree(tree):
                 return
-        raise SourceError(f"files of tree {tree} are not here, and no known repository gives them",
-                          next="check the network, or set source = \"archive\" in the recipe")
+        raise SourceError(
+            f"files of tree {tree} are not here, and no known repository gives them",
+            next='check the network, or set source = "archive" in the recipe',
+        )

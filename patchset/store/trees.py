@@ -121,8 +121,7 @@ class Trees(GitRepository):
         if any(directory.iterdir()):
             raise WorktreeError(f"{directory} is not empty", next="name a directory that is empty or not there yet")
         with self._index(tree) as index:
-            self.run("--work-tree", str(directory.resolve()), "checkout-index", "--all", "--force",
-                      extra=index)
+            self.run("--work-tree", str(directory.resolve()), "checkout-index", "--all", "--force", extra=index)
 
     def with_file(self, tree: str, path: str, entry: Entry) -> str:
         """*tree* with the file *path* set to *entry*."""
@@ -139,8 +138,16 @@ class Trees(GitRepository):
         git's status 0 is not believed when nothing changed: then the tree id equals *tree*, and the caller sees it.
         """
         with self._index(tree) as index:
-            answer = self.attempt("apply", "--cached", "--whitespace=nowarn", "-p1", *(["--reverse"] if reverse else []), "-",
-                               stdin=diff, extra=index)
+            answer = self.attempt(
+                "apply",
+                "--cached",
+                "--whitespace=nowarn",
+                "-p1",
+                *(["--reverse"] if reverse else []),
+                "-",
+                stdin=diff,
+                extra=index,
+            )
             if answer.status != 0:
                 return None, answer.err
             return self.run("write-tree", extra=index).decode().strip(), ""
@@ -165,7 +172,9 @@ class Trees(GitRepository):
         right = self.commit(theirs, (parent,), "theirs", EPOCH)
         answer = self.attempt("merge-tree", "--write-tree", "-z", "--name-only", "--messages", left, right)
         if answer.status not in (0, 1):
-            raise StoreError(f"git merge-tree failed: {answer.err.strip()}", next="git --version; 2.38 or newer is needed")
+            raise StoreError(
+                f"git merge-tree failed: {answer.err.strip()}", next="git --version; 2.38 or newer is needed"
+            )
         head, _, rest = answer.out.partition(b"\0")
         names, _, messages = rest.partition(b"\0\0")
         conflicts = tuple(sorted({os.fsdecode(name) for name in names.split(b"\0") if name})) if answer.status else ()
@@ -174,8 +183,14 @@ class Trees(GitRepository):
     def commit(self, tree: str, parents: Sequence[str], message: str, date: datetime) -> str:
         """A commit with a fixed author and committer and the date given, so that its id depends on nothing else."""
         stamp = f"{int(date.timestamp())} +0000"
-        who = {"GIT_AUTHOR_NAME": _IDENTITY, "GIT_AUTHOR_EMAIL": _EMAIL, "GIT_AUTHOR_DATE": stamp,
-               "GIT_COMMITTER_NAME": _IDENTITY, "GIT_COMMITTER_EMAIL": _EMAIL, "GIT_COMMITTER_DATE": stamp}
+        who = {
+            "GIT_AUTHOR_NAME": _IDENTITY,
+            "GIT_AUTHOR_EMAIL": _EMAIL,
+            "GIT_AUTHOR_DATE": stamp,
+            "GIT_COMMITTER_NAME": _IDENTITY,
+            "GIT_COMMITTER_EMAIL": _EMAIL,
+            "GIT_COMMITTER_DATE": stamp,
+        }
         flags = [word for parent in parents for word in ("-p", parent)]
         return self.run("commit-tree", tree, *flags, stdin=message.encode() + b"\n", extra=who).decode().strip()
 
@@ -206,14 +221,20 @@ def _files_below(root: Path) -> Iterable[Path]:
 def _write_import_record(stream: IO[bytes], root: Path, path: Path) -> None:
     relative = os.fsencode(path.relative_to(root))
     if b"\n" in relative or b".git" in [part.lower() for part in relative.split(b"/")]:
-        raise SourceError(f"{os.fsdecode(relative)!r} is no name that a tree can hold", where=str(root),
-                          next="check where this archive or directory comes from")
+        raise SourceError(
+            f"{os.fsdecode(relative)!r} is no name that a tree can hold",
+            where=str(root),
+            next="check where this archive or directory comes from",
+        )
     if path.is_symlink():
         mode, data = b"120000", os.fsencode(os.readlink(path))
     elif path.is_file():
         mode, data = (b"100755" if os.stat(path).st_mode & 0o100 else b"100644"), path.read_bytes()
     else:
-        raise SourceError(f"{os.fsdecode(relative)} is neither a file nor a link", where=str(root),
-                          next="check where this archive or directory comes from")
+        raise SourceError(
+            f"{os.fsdecode(relative)} is neither a file nor a link",
+            where=str(root),
+            next="check where this archive or directory comes from",
+        )
     quoted = b'"' + relative.replace(b"\\", b"\\\\").replace(b'"', b'\\"') + b'"'
     stream.write(b"M " + mode + b" inline " + quoted + b"\ndata %d\n" % len(data) + data + b"\n")

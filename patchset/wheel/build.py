@@ -272,7 +272,10 @@ def _add_record(request: WheelRequest, raw: Path, target: Path, tree: Mapping[st
         "native": {name: facts.members[name].sha256 for name in facts.native},
         "compiler": _compiler_version(raw.parent) if facts.native else None,
         "rust": {"included": facts.rust, "reason": rust_reason},
-        "build_requirements": {"lock_sha256": lock_hash(BUILD_REQUIREMENTS), "backend": {name: pins[name] for name in _BACKEND}},
+        "build_requirements": {
+            "lock_sha256": lock_hash(BUILD_REQUIREMENTS),
+            "backend": {name: pins[name] for name in _BACKEND},
+        },
         "files": {path: tree[path].sha256 if path in tree else None for path in sorted(request.patched)},
     }
     if "wheel" in request.record:

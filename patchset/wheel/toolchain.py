@@ -115,7 +115,11 @@ def unmet_requirements(release_tree: Path, pins: Mapping[str, str]) -> tuple[str
     """The build requirements of *release_tree* that *pins* (canonical name → version) do not meet; torch aside."""
     wanted = _table(release_tree, "build-system").get("requires", [])
     if not isinstance(wanted, list):
-        raise WheelError("build-system.requires is not a list", where=str(release_tree / "pyproject.toml"))
+        raise WheelError(
+            "build-system.requires is not a list",
+            where=str(release_tree / "pyproject.toml"),
+            next="check the pin: this is no pyproject.toml of a vLLM release",
+        )
     unmet = []
     for text in wanted:
         requirement = Requirement(str(text))

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from patchset.errors import SourceError, WheelError
-from patchset.wheel.build import BuiltWheel, WheelRequest, build_wheel
 from patchset.environment import ensure
+from patchset.errors import SourceError, WheelError
 from patchset.wheel import BUILD_REQUIREMENTS
+from patchset.wheel.build import BuiltWheel, WheelRequest, build_wheel
 from patchset.wheel.inspect import check_wheel, inspect_wheel
 
 RELEASE = "0.23.0"

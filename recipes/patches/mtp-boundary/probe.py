@@ -201,7 +201,6 @@ class Lab:
 
     def __init__(self, tree: Path, kernels: Kernels) -> None:
         import torch
-
         import vllm.platforms
         from vllm.platforms.interface import Platform, PlatformEnum
 

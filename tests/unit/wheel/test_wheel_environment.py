@@ -22,7 +22,14 @@ def env(tmp_path: Path) -> Path:
 
 
 def write_marker(folder: Path, **other: str) -> None:
-    marker = {"environment": str(folder), "lock": lock_hash(LOCK), "rule": "", "base": sys.base_prefix, "python": sys.version, **other}
+    marker = {
+        "environment": str(folder),
+        "lock": lock_hash(LOCK),
+        "rule": "",
+        "base": sys.base_prefix,
+        "python": sys.version,
+        **other,
+    }
     (folder / "complete.json").write_text(json.dumps(marker))
 
 

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from patchset.errors import MissingTool, WheelError
-from patchset.wheel import toolchain
 from patchset.environment import locked_pins
-from patchset.wheel import BUILD_REQUIREMENTS
+from patchset.errors import MissingTool, WheelError
+from patchset.wheel import BUILD_REQUIREMENTS, toolchain
 
 SETUP = """
 import sys

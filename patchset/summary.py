@@ -1,0 +1,154 @@
+"""What the tasks show at their end: for a person as tables, for a program as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from patchset import receipt
+from patchset.console import Console
+from patchset.proof import Exposure, Proof
+from patchset.resolve import Resolved
+from patchset.runtime import Runtime
+
+
+def show_runtime(console: Console, made: Runtime, root: Path) -> None:
+    """The end of ``inv runtime``: patches, wheel, smoke, what was not run, receipt."""
+    document = made.document
+    console.json({**document, "paths": {"wheel": str(made.wheel), "receipt": str(made.receipt)}})
+    console.line()
+    console.line(
+        f"Runtime {document['runtime']}  (recipe {document['recipe']}, vLLM {document['base']['release']}, "
+        f"tree {document['tree'][:12]})"
+    )
+    _series_table(console, document["series"], document["omitted"])
+    for item in document["series"]:
+        if not item["applied"]:
+            console.line(f"  {item['patch']} is not applied: {item['decision']}")
+            for line in item["evidence"]:
+                console.line(f"      {line}")
+    wheel = document["wheel"]
+    console.line(f"wheel    {_relative(made.wheel, root)}")
+    console.line(f"         {wheel['size'] / 1e6:.1f} MB, sha256 {wheel['sha256']}")
+    for result in document["smoke"]:
+        console.line(f"smoke    {_smoke_line(result)}")
+    for item in document["not_run"]:
+        console.line(f"not run  {item['what']}: {item['why']}")
+    if document["reused"]:
+        console.line(f"reused   {', '.join(document['reused'])} (--fresh makes them anew)")
+    console.line(f"receipt  {_relative(made.receipt, root)}")
+
+
+def show_applied(console: Console, resolved: Resolved, checkout: Path | None, what: str) -> None:
+    """The end of ``inv apply``: each patch, and where the tree was written."""
+    steps = [
+        {
+            "patch": step.patch,
+            "variant": step.variant,
+            "outcome": step.outcome.value,
+            "evidence": list(step.evidence),
+            "tree": step.tree,
+            "commit": step.commit,
+            "touched": list(step.touched),
+        }
+        for step in resolved.applied.steps
+    ]
+    console.json(
+        {
+            "recipe": resolved.recipe.name,
+            "base": receipt.describe_base(resolved),
+            "series": steps,
+            "tree": resolved.applied.tree,
+            "commit": resolved.applied.commit,
+            "version": resolved.version,
+            "checkout": str(checkout) if checkout else None,
+        }
+    )
+    console.line(f"vLLM {resolved.release.version}, base tree {resolved.applied.base_tree}")
+    console.table(
+        ["patch", "outcome", "evidence", "tree after"],
+        [[step.patch, step.outcome.value, "\n".join(step.evidence), step.tree[:12]] for step in resolved.applied.steps],
+    )
+    console.line(f"patched tree {resolved.applied.tree}, commit {resolved.applied.commit}")
+    if checkout:
+        console.line(f"checkout {what}: {checkout}")
+
+
+def show_lock(console: Console, file: Path, changed: Sequence[str]) -> None:
+    """The end of ``inv lock``: the lines that changed."""
+    console.json({"lock": str(file), "changed": list(changed)})
+    for line in changed:
+        console.line(f"  {line}")
+    console.line(f"{file.name}: {'written' if changed else 'already up to date'}")
+
+
+def show_proofs(console: Console, recipe: str, proofs: Sequence[Proof], omitted: Sequence[Exposure]) -> None:
+    """The end of ``inv probe``: both verdicts of each patch, check by check."""
+    console.json(
+        {
+            "recipe": recipe,
+            "omitted": receipt.describe_omitted(omitted),
+            "probes": [
+                {
+                    "patch": proof.step.patch,
+                    "outcome": proof.step.outcome.value,
+                    "good": proof.decision.good,
+                    "decision": proof.decision.text,
+                    "base": proof.base.as_dict(),
+                    "patched": proof.patched.as_dict(),
+                }
+                for proof in proofs
+            ],
+        }
+    )
+    _series_table(console, receipt.describe_series(proofs), receipt.describe_omitted(omitted))
+    for proof in proofs:
+        console.line(f"{proof.step.patch}: {proof.decision.text}")
+        for side, finding in (("base", proof.base), ("patched", proof.patched)):
+            for check in finding.checks:
+                console.line(f"  {side:<8}{check.verdict.value:<8}{check.name}: {check.reason}")
+            if not finding.checks:
+                console.line(f"  {side:<8}{finding.verdict.value:<8}{finding.reason}")
+
+
+def show_smoke(console: Console, result: Mapping[str, Any], wheel: Path) -> None:
+    """The end of ``inv smoke``: each kernel, and the counts."""
+    console.json(result)
+    rows = []
+    for kernel in result["kernels"]:
+        passed = sum(case["status"] == "passed" for case in kernel["cases"])
+        rows.append(
+            [
+                kernel["name"],
+                kernel["status"],
+                f"{passed}/{len(kernel['cases'])}",
+                f"{kernel['seconds']:.1f} s",
+                kernel["message"],
+            ]
+        )
+    console.table(["kernel", "result", "cases", "time", ""], rows)
+    console.line(f"{wheel.name}: {_smoke_line(result)}")
+
+
+def _series_table(console: Console, series: Sequence[Mapping[str, Any]], omitted: Sequence[Mapping[str, Any]]) -> None:
+    rows = [
+        [item["patch"], item["outcome"], item["probe"]["base"], item["probe"]["patched"], item["decision"]]
+        for item in series
+    ]
+    rows += [[item["patch"], "omitted", "", item["probe"], f"left out: {item['reason']}"] for item in omitted]
+    console.table(["patch", "outcome", "probe on base", "on patched tree", "so"], rows)
+
+
+def _smoke_line(result: Mapping[str, Any]) -> str:
+    counts, cases = result["summary"]["kernels"], result["summary"]["cases"]
+    known = f", {cases['known-defect']} show a known upstream defect" if cases.get("known-defect") else ""
+    return (
+        f"lane {result['lane']}: kernels {counts['passed']} passed, {counts['failed']} failed, {counts['missing']} missing, "
+        f"{counts['not-in-release']} not in this release; cases {cases['passed']} passed, {cases['failed']} failed{known}; "
+        f"seed {result['seed']}"
+    )
+
+
+def _relative(path: Path, root: Path) -> str:
+    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
