@@ -107,7 +107,9 @@ class Console:
 
         # Not on a terminal, rich would wrap at 80 columns, and a path in a log would no longer be one word.
         plain = not stream.isatty()
-        return RichConsole(file=stream, emoji=False, width=None if not plain else 200, no_color="NO_COLOR" in os.environ or None)
+        return RichConsole(
+            file=stream, emoji=False, width=None if not plain else 200, no_color="NO_COLOR" in os.environ or None
+        )
 
 
 class Step:

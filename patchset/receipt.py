@@ -27,8 +27,11 @@ class NotRun:
     why: str
 
 
-def describe_series(proofs: Sequence[Proof]) -> list[dict[str, Any]]:
-    """The series with outcomes and verdicts, for the receipt and for the record inside the wheel."""
+def describe_series(proofs: Sequence[Proof], *, reasons: bool = True) -> list[dict[str, Any]]:
+    """The series with outcomes and verdicts, for the receipt and for the record inside the wheel.
+
+    The wheel goes without the probes' *reasons*: they name versions of the laboratory, and a wheel's bytes must not.
+    """
     return [
         {
             "patch": proof.step.patch,
@@ -43,7 +46,7 @@ def describe_series(proofs: Sequence[Proof]) -> list[dict[str, Any]]:
             "probe": {
                 "base": proof.base.verdict.value,
                 "patched": proof.patched.verdict.value,
-                "reason": proof.patched.reason,
+                **({"reason": proof.patched.reason} if reasons else {}),
             },
             "decision": proof.decision.text,
         }
@@ -51,10 +54,15 @@ def describe_series(proofs: Sequence[Proof]) -> list[dict[str, Any]]:
     ]
 
 
-def describe_omitted(omitted: Sequence[Exposure]) -> list[dict[str, Any]]:
-    """The patches that were left out by name."""
+def describe_omitted(omitted: Sequence[Exposure], *, reasons: bool = True) -> list[dict[str, Any]]:
+    """The patches that were left out by name; ``found`` is what the probe says of the tree without them."""
     return [
-        {"patch": item.patch, "reason": item.reason, "probe": item.finding.verdict.value, "found": item.finding.reason}
+        {
+            "patch": item.patch,
+            "reason": item.reason,
+            "probe": item.finding.verdict.value,
+            **({"found": item.finding.reason} if reasons else {}),
+        }
         for item in omitted
     ]
 

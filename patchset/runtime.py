@@ -21,12 +21,14 @@ from patchset.proof import Exposure, Proof
 from patchset.receipt import NotRun
 from patchset.recipe import LANES, Recipe
 from patchset.resolve import Project, Resolved, require_locked, resolve, write_lock
+from patchset.smoke import report
 from patchset.store import Store
 from patchset.wheel import BUILD_REQUIREMENTS, DELETED, BuiltWheel, WheelRequest, build_wheel
 from patchset.wheel.toolchain import check_tools
 from patchset.workspace import Workspace, write_atomically
 
 _SMOKE_TIMEOUT = 1800.0
+_RESULT_LIMIT = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -198,8 +200,8 @@ def wheel_for(
         "recipe": resolved.recipe.name,
         "base": receipt.describe_base(resolved),
         "stack": dict(resolved.recipe.stack),
-        "series": receipt.describe_series(proofs),
-        "omitted": receipt.describe_omitted(omitted),
+        "series": receipt.describe_series(proofs, reasons=False),
+        "omitted": receipt.describe_omitted(omitted, reasons=False),
         "tree": resolved.applied.tree,
         "commit": resolved.applied.commit,
     }
@@ -269,7 +271,10 @@ def smoke_wheel(
     )
     kept = workspace.cache / "smoke" / f"{key}.json"
     if kept.is_file() and not fresh:
-        return json.loads(kept.read_bytes()), True
+        try:
+            return _read_result(kept), True
+        except ValueError:
+            kept.unlink()  # cut short by a full disk, or edited: as good as not there
     result = run_smoke(
         ["--wheel", str(built.path), "--release", recipe.pin.release, "--set", recipe.smoke_set],
         lane,
@@ -277,6 +282,8 @@ def smoke_wheel(
         workspace.root,
         workspace.logs,
     )
+    # Where the wheel lay on this machine is nobody's business but the log's.
+    result["source"]["path"] = built.path.name
     if result["summary"]["ok"]:
         write_atomically(kept, json.dumps(result, indent=1).encode())
     return result, False
@@ -307,7 +314,12 @@ def run_smoke(words: Sequence[str], lane: str, laboratory: Lab, root: Path, logs
             raise SmokeError(
                 f"the smoke came to no result: {why}", where=str(log), detail=ended.tail(), next=f"read {log}"
             )
-        result = json.loads(out.read_bytes())
+        try:
+            result = _read_result(out)
+        except ValueError as error:
+            raise SmokeError(
+                f"the smoke's result cannot be read: {error}", where=str(log), next=f"read {log}"
+            ) from error
     finally:
         out.unlink(missing_ok=True)
     if result["summary"]["ok"] != (ended.returncode == 0):
@@ -315,6 +327,16 @@ def run_smoke(words: Sequence[str], lane: str, laboratory: Lab, root: Path, logs
             f"the smoke's result and its status {ended.returncode} disagree", where=str(log), next=f"read {log}"
         )
     return result
+
+
+def _read_result(file: Path) -> dict[str, Any]:
+    """A smoke result, read strictly: what it sums up is computed again from its kernels.
+
+    :raises ValueError: it is none.
+    """
+    if file.stat().st_size > _RESULT_LIMIT:
+        raise ValueError(f"more than {_RESULT_LIMIT} bytes")
+    return report.from_json(json.loads(file.read_bytes())).as_json()
 
 
 def require_smoke(result: Mapping[str, Any], wheel: Path) -> None:
