@@ -102,8 +102,6 @@ def lock(_: Context, recipe: str = DEFAULT, json: bool = False, wait: bool = Tru
 
 
 @task(
-    positional=["patch"],
-    optional=["patch"],
     help=_help("recipe", "json", "fresh", "wait", patch="a patch's id (default: every patch)"),
 )
 def probe(
@@ -118,7 +116,7 @@ def probe(
             project = Project.read(WORKSPACE)
             proofs, omitted = runtime.prove_recipe(project, project.recipe(recipe), console, only=patch, fresh=fresh)
         summary.show_proofs(console, recipe, proofs, omitted)
-        proof.require(proofs)
+        proof.require(proofs, recipe)
 
 
 @task(

@@ -143,7 +143,7 @@ def read(file: Path) -> Table:
             )
         text = file.read_bytes().decode("utf-8")
     except FileNotFoundError as error:
-        raise DeclarationError("no such file", where=str(file), next="ls recipes, or: inv --list") from error
+        raise DeclarationError("no such file", where=str(file), next="ls recipes, or: ./inv --list") from error
     except (OSError, UnicodeDecodeError) as error:
         raise DeclarationError(f"cannot be read: {error}", where=str(file), next=f"check {file.name}") from error
     try:

@@ -125,7 +125,7 @@ def read_lock(file: Path) -> Lock | None:
         return None
     table = declared.read(file)
     if table.integer("format") != FORMAT:
-        raise table.error(f"this tool reads format {FORMAT}", key="format", next="inv lock")
+        raise table.error(f"this tool reads format {FORMAT}", key="format", next="./inv lock")
     pin = table.table("pin")
     locked_pin = LockedPin(
         pin.text("upstream"),
@@ -153,7 +153,7 @@ def read_lock(file: Path) -> Lock | None:
     for part in (result, environments, table):
         part.done()
     if lock.recipe != file.stem:
-        raise DeclarationError(f"this is the lock of {lock.recipe}", where=str(file), next=f"inv lock -r {file.stem}")
+        raise DeclarationError(f"this is the lock of {lock.recipe}", where=str(file), next=f"./inv lock -r {file.stem}")
     return lock
 
 
@@ -214,5 +214,5 @@ def require_same(file: Path, old: Lock, new: Lock) -> None:
             f"{file.name} says otherwise than what was found",
             where=str(file),
             detail="\n".join(found),
-            next=f"if you changed a patch or the recipe on purpose: inv lock -r {old.recipe}; else find out who did",
+            next=f"if you changed a patch or the recipe on purpose: ./inv lock -r {old.recipe}; else find out who did",
         )

@@ -131,7 +131,7 @@ def parse(line: bytes, patch: str, tree: str, *, cached: bool) -> Finding:
         raise ProbeError(
             f"the probe did not print a verdict: {type(error).__name__}: {error}",
             where=patch,
-            next=f"inv probe {patch} --fresh",
+            next=f"./inv probe --patch {patch} --fresh",
         ) from error
 
 

@@ -102,7 +102,7 @@ def run(
     sink = open(log, "wb") if log else None
     try:
         child = subprocess.Popen(
-            (*_dies_with_us(), *words),
+            (*dies_with_parent(), *words),
             cwd=cwd,
             env=dict(env),
             stdin=subprocess.PIPE,
@@ -144,9 +144,12 @@ def run(
 
 
 @functools.cache
-def _dies_with_us() -> tuple[str, ...]:
-    """A prefix that ends a child when this process is killed: a pip or a build left alone would go on writing into
-    folders that the next run makes anew. (util-linux; without it such a child lives on.)"""
+def dies_with_parent() -> tuple[str, ...]:
+    """The words before a command that end it when this process is killed.
+
+    A pip, a build or a git left alone would go on writing where the next run makes things anew. (From util-linux; without
+    it such a child lives on.)
+    """
     setpriv = shutil.which("setpriv")
     return (setpriv, "--pdeathsig", "KILL", "--") if setpriv else ()
 

@@ -80,8 +80,8 @@ def prove(
     return proofs, tuple(Exposure(patch.id, reason, found[patch.id, after]) for patch, reason in omitted)
 
 
-def require(proofs: Sequence[Proof]) -> None:
-    """Outcomes and probes agree.
+def require(proofs: Sequence[Proof], recipe: str) -> None:
+    """Outcomes and probes agree; *recipe* is the name to show in the next command.
 
     :raises ProbeError: they do not; every patch where they do not is named.
     """
@@ -93,7 +93,7 @@ def require(proofs: Sequence[Proof]) -> None:
             f"outcome and probe disagree for {', '.join(proof.step.patch for proof in bad)}",
             detail=detail,
             where=f"variant {bad[0].step.variant}",
-            next=f"inv probe {bad[0].step.patch}"
+            next=f"./inv probe -r {recipe} --patch {bad[0].step.patch}"
             + (" --fresh" if unknown else "")
             + f", then mend its variant or probe under recipes/patches/{bad[0].step.patch}",
         )
@@ -106,10 +106,12 @@ class _Trees:
         self._store = store
         self._scratch = scratch
         self._lock = threading.Lock()
+        self._written: set[str] = set()
 
     def directory(self, tree: str) -> Path:
         directory = self._scratch / f"tree-{tree[:12]}"
         with self._lock:
-            if not directory.exists():
+            if tree not in self._written:
                 self._store.export(tree, directory)
+                self._written.add(tree)
         return directory

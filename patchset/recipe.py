@@ -169,5 +169,7 @@ def recipe_file(folder: Path, name: str) -> Path:
     file = Path(name) if name.endswith(".toml") else folder / f"{name}.toml"
     if not file.is_file():
         known = ", ".join(sorted(item.stem for item in folder.glob("*.toml")))
-        raise DeclarationError(f"no recipe {name!r} (there are: {known})", where=str(file), next="inv runtime -r NAME")
+        raise DeclarationError(
+            f"no recipe {name!r} (there are: {known})", where=str(file), next="./inv runtime -r NAME"
+        )
     return file

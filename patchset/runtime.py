@@ -100,7 +100,7 @@ def _build(project: Project, recipe: Recipe, console: Console, *, fresh: bool) -
         laboratory = lab.ensure(workspace.environments, console.say)
     with workspace.scratch() as scratch:
         proofs, omitted = run_probes(project, resolved, store, laboratory, scratch, console, fresh=fresh)
-        proof.require(proofs)
+        proof.require(proofs, recipe.name)
         if all(item.base.cached and item.patched.cached for item in proofs):
             reused.append("probe verdicts")
         with console.step(f"wheel {resolved.version}") as step:
@@ -126,7 +126,7 @@ def prove_recipe(
     """
     if only and only not in [*recipe.series, *(item.patch for item in recipe.omitted)]:
         raise DeclarationError(
-            f"recipe {recipe.name} has no patch {only!r} (it has: {', '.join(recipe.series)})", next="inv probe"
+            f"recipe {recipe.name} has no patch {only!r} (it has: {', '.join(recipe.series)})", next="./inv probe"
         )
     store = Store.open(project.workspace.store)
     resolved = resolve(project, recipe, store, console.say)
@@ -144,7 +144,7 @@ def smoke_recipe(
     """
     workspace = project.workspace
     if lane not in LANES:
-        raise DeclarationError(f"no lane {lane!r} (there is: {', '.join(LANES)})", next="inv smoke --lane interpret")
+        raise DeclarationError(f"no lane {lane!r} (there is: {', '.join(LANES)})", next="./inv smoke --lane interpret")
     if wheel:
         path = Path(wheel).absolute()
         if not path.is_file():
@@ -351,7 +351,7 @@ def require_smoke(result: Mapping[str, Any], wheel: Path) -> None:
             f"kernels of the wheel are wrong: {', '.join(kernel['name'] for kernel in bad) or 'none ran'}",
             where=str(wheel),
             detail=detail,
-            next=f"inv smoke --lane {result['lane']} --wheel {wheel}",
+            next=f"./inv smoke --lane {result['lane']} --wheel {wheel}",
         )
 
 
@@ -387,7 +387,7 @@ def publish(built: BuiltWheel, target: Path) -> Path:
         raise WheelError(
             f"{wheel.name} is there already and is not what was built now",
             where=str(wheel),
-            next=f"move {target} away, then inv runtime again",
+            next=f"move {target} away, then ./inv runtime again",
         )
     write_atomically(wheel, built.path.read_bytes())
     write_atomically(target / f"{wheel.name}.sha256", f"{built.sha256}  {wheel.name}\n".encode())

@@ -130,7 +130,7 @@ def require(applied: Applied) -> None:
             f"{', '.join(f'{step.patch} ({step.outcome.value})' for step in bad)}: not applied",
             where=bad[0].variant,
             detail=detail,
-            next="mend the variant named above under recipes/patches, then: inv apply",
+            next="mend the variant named above under recipes/patches, then: ./inv apply",
         )
 
 
@@ -151,7 +151,7 @@ def check_compiles(store: Store, tree: str, paths: Iterable[str]) -> None:
             raise SeriesError(
                 f"after the series {path} does not compile: {error}",
                 where=f"{path}:{line}",
-                next="inv apply --checkout DIR, and look at that line",
+                next="./inv apply --checkout DIR, and look at that line",
             ) from error
 
 

@@ -17,6 +17,9 @@ from patchset.errors import Busy, MissingTool
 
 VENDOR_VARIABLE = "PATCHSET_VENDOR"
 
+#: How files end that are still being written; a killed run leaves them.
+_PART = ".part"
+
 #: Memory file system for throwaway trees: deleting 7,000 files costs 0.2 s there and can cost half a minute on disk.
 _MEMORY = Path("/dev/shm")
 #: A build needs about 250 MB of it, base and patched trees about 100 MB each.
@@ -146,7 +149,13 @@ class Workspace:
     def _sweep(self) -> None:
         left = [parent for parent in (self._memory(), self.vendor / "scratch") if parent and not parent.is_symlink()]
         left += [*self.vendor.glob("store-*"), *(self.store / "tmp").glob("index-*"), *self.logs.glob("*.json")]
+        # What git leaves when it is killed: packs half written, packs it was about to name, and its locks on files.
         left += (self.store / "objects").glob("pack/tmp_*")
+        left += (self.store / "objects").glob("pack/*.keep")
+        left += self.store.glob("fast_import_crash_*")
+        left += [*self.store.glob("*.lock"), *(self.store / "refs").rglob("*.lock")]
+        for folder in (self.dist, self.cache, self.recipes):
+            left += folder.rglob(f"*{_PART}")
         for path in left:
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
@@ -157,7 +166,7 @@ class Workspace:
 def write_atomically(path: Path, data: bytes) -> None:
     """Put *data* at *path* whole or not at all: written beside it, synced, renamed."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}-", suffix=_PART, dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)

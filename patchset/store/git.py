@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from patchset import process
 from patchset.errors import MissingTool, StoreError
 
 #: The oldest git whose ``merge-tree --write-tree`` can be relied on.
@@ -101,6 +102,7 @@ class GitRepository:
         environment = {**_isolated_environment(), **(extra or {})}
         # GitPython starts from os.environ, where GIT_* of a caller's own repository may stand: `env -i` drops it.
         command = [
+            *process.dies_with_parent(),
             "env",
             "-i",
             *(f"{name}={value}" for name, value in environment.items()),

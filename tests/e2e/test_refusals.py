@@ -131,7 +131,7 @@ def test_a_second_run_in_the_clone_waits_or_says_so(inv: Inv, clone: Path, works
     "words",
     [
         ("runtime", "-r", "nonesuch"),
-        ("probe", "nonesuch"),
+        ("probe", "--patch", "nonesuch"),
         ("smoke", "--lane", "nonesuch"),
         ("smoke", "--wheel", "nonesuch.whl"),
     ],
