@@ -140,14 +140,14 @@ def smoke(
 ) -> None:
     """Run the wheel's Triton kernels against independent references."""
     with _reporting(json) as console:
-        from patchset import runtime, summary
+        from patchset import lanes, runtime, summary
         from patchset.resolve import Project
 
         with WORKSPACE.only_run(f"smoke -r {recipe}", wait=wait, say=console.say):
             project = Project.read(WORKSPACE)
             result, path = runtime.smoke_recipe(project, project.recipe(recipe), lane, wheel, console, fresh=fresh)
         summary.show_smoke(console, result, path)
-        runtime.require_smoke(result, path)
+        lanes.require_smoke(result, path)
 
 
 @task(

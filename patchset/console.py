@@ -75,8 +75,8 @@ class Console:
         from rich.text import Text
 
         table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-        for column in columns:
-            table.add_column(column, overflow="fold")
+        for index, column in enumerate(columns):
+            table.add_column(column, overflow="fold", no_wrap=index == 0)
         for row in rows:
             table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
         self._rich(sys.stdout).print(table)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from patchset.diff_model import FileDiff, Hunk
 from patchset.diff_rules import Refuse, check_link, check_path, same_names, show, unquote
 from patchset.errors import DiffRefused
 
@@ -26,48 +27,6 @@ _INDEX = re.compile(rb"index ([0-9a-f]{7,64})\.\.([0-9a-f]{7,64})(?: (\d{6}))?\Z
 #: What mail programs and `git mailsplit` take for the start of another mail: it ends in a date.
 _MAIL = re.compile(rb"From (?:[0-9a-f]{40} |\S.* \d\d?:\d\d:\d\d )")
 _NO_NEWLINE = b"\\ "
-
-
-@dataclass(frozen=True)
-class Hunk:
-    """One hunk. Line numbers are those of the diff's own claim, from 1 (0 for an empty side).
-
-    ``old`` and ``new`` are the lines of both sides, each with its newline (the last one without, if the diff says so);
-    ``trailing`` is how many lines of context end the hunk; ``line`` is the hunk header's line in the diff.
-    """
-
-    old_start: int
-    new_start: int
-    old: tuple[bytes, ...]
-    new: tuple[bytes, ...]
-    added: int
-    removed: int
-    trailing: int
-    line: int
-
-
-@dataclass(frozen=True)
-class FileDiff:
-    """What becomes of one file. A path is None where the file does not exist on that side.
-
-    ``change`` is one of ``modify``, ``add``, ``delete``, ``rename``, ``copy``, ``mode``; modes are None where not said.
-    ``old_blob`` is the whole blob id of the old side if the diff gives all 40 digits. ``line`` is where it starts.
-    """
-
-    change: str
-    old_path: bytes | None
-    new_path: bytes | None
-    old_mode: str | None
-    new_mode: str | None
-    old_blob: str | None
-    hunks: tuple[Hunk, ...]
-    binary: bool
-    line: int
-
-    @property
-    def path(self) -> bytes:
-        """The path after the change; the path before it for a file that is deleted."""
-        return self.new_path or self.old_path or b""
 
 
 def read(data: bytes, name: str) -> tuple[FileDiff, ...]:

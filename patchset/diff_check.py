@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 
-from patchset.diff import FileDiff
+from patchset.diff_model import FileDiff
 from patchset.diff_rules import show
 from patchset.errors import DiffRefused
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from patchset.diff import FileDiff, Hunk
+from patchset.diff_model import FileDiff, Hunk
 from patchset.diff_rules import show
 
 

@@ -15,17 +15,10 @@ from pathlib import Path
 
 from patchset.errors import MissingTool
 
-#: What of the caller's environment a child may see. Everything else (PYTHONPATH, GIT_*, CFLAGS, VLLM_*, locale, time
-#: zone) could change what is produced, so it is not passed on.
-PASSED_ON = (
-    "PATH",
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "TMPDIR",
+#: How to reach the network from here.
+NETWORK = (
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
-    "REQUESTS_CA_BUNDLE",
     "http_proxy",
     "https_proxy",
     "no_proxy",
@@ -34,6 +27,9 @@ PASSED_ON = (
     "NO_PROXY",
     "ALL_PROXY",
 )
+#: What of the caller's environment a child may see. Everything else (PYTHONPATH, GIT_*, CFLAGS, VLLM_*, locale, time
+#: zone) could change what is produced, so it is not passed on.
+PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "REQUESTS_CA_BUNDLE", *NETWORK)
 
 #: A child's output is kept up to this many bytes (its end, which is where failures are).
 OUTPUT_LIMIT = 4 * 1024 * 1024

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from patchset import diff as diffs
 from patchset import diff_check
-from patchset.diff import FileDiff
+from patchset.diff_model import FileDiff
 from patchset.diff_rules import check_link, show
 from patchset.errors import DiffRefused, SeriesError, StoreError
 from patchset.patch import Absent, Donor, Patch, Present, Variant

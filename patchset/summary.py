@@ -137,7 +137,7 @@ def _series_table(console: Console, series: Sequence[Mapping[str, Any]], omitted
         for item in series
     ]
     rows += [[item["patch"], "omitted", "", item["probe"], f"left out: {item['reason']}"] for item in omitted]
-    console.table(["patch", "outcome", "probe on base", "on patched tree", "so"], rows)
+    console.table(["patch", "outcome", "on base", "patched", "so"], rows)
 
 
 def _smoke_line(result: Mapping[str, Any]) -> str:

@@ -170,25 +170,8 @@ _FIXED_SETTINGS = tuple(
 
 def _isolated_environment() -> dict[str, str]:
     """What git may see: how to find programs, how to reach the network, and nothing that the user configured."""
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if name
-        in (
-            "PATH",
-            "SSH_AUTH_SOCK",
-            "SSL_CERT_FILE",
-            "SSL_CERT_DIR",
-            "http_proxy",
-            "https_proxy",
-            "no_proxy",
-            "HTTP_PROXY",
-            "HTTPS_PROXY",
-            "NO_PROXY",
-            "ALL_PROXY",
-            "TMPDIR",
-        )
-    }
+    seen = ("PATH", "SSH_AUTH_SOCK", "TMPDIR", *process.NETWORK)
+    kept = {name: value for name, value in os.environ.items() if name in seen}
     return {
         **kept,
         "HOME": os.devnull,
