@@ -9,7 +9,7 @@ from pathlib import Path
 from invoke import Context, Exit, task
 
 from patchset.console import Console
-from patchset.errors import PatchsetError
+from patchset.errors import Interrupted, PatchsetError
 from patchset.workspace import Workspace
 
 WORKSPACE = Workspace(Path(__file__).resolve().parent)
@@ -45,7 +45,17 @@ def _reporting(as_json: bool) -> Iterator[Console]:
         console.error(failure)
         raise Exit(code=failure.exit_code) from error
     except KeyboardInterrupt:
-        raise Exit("interrupted; nothing half done was kept", code=130) from None
+        stopped = Interrupted(
+            "interrupted; nothing half done was kept", next="run it again: what was finished is reused"
+        )
+        console.error(stopped)
+        raise Exit(code=stopped.exit_code) from None
+    except Exit:
+        raise
+    except Exception as error:
+        failure = WORKSPACE.fault(error)
+        console.error(failure)
+        raise Exit(code=failure.exit_code) from error
 
 
 @task(default=True, help=_help("recipe", "json", "fresh", "wait"))

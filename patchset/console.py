@@ -43,6 +43,10 @@ class Console:
 
     def __init__(self, as_json: bool = False) -> None:
         self.as_json = as_json
+        for stream in (sys.stdout, sys.stderr):
+            # A path need not be text, and a terminal need not be UTF-8; saying it oddly beats not saying it.
+            if hasattr(stream, "reconfigure"):
+                stream.reconfigure(errors="backslashreplace")
         self._plain_err = not sys.stderr.isatty() or "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
 
     def say(self, text: str) -> None:

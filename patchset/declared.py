@@ -73,6 +73,8 @@ class Table:
         value = self._get(key, datetime, "a date-time such as 2026-11-30T00:00:00Z", None)
         if value.tzinfo is None:
             raise self.error(f"{key} has no time zone: two machines would read two moments", key=key)
+        if not 1970 < value.year < 2100:
+            raise self.error(f"{key}: the year {value.year} is none that git and zip files can both hold", key=key)
         return value.astimezone(timezone.utc)
 
     def texts(self, key: str, default: Sequence[str] | None = None) -> tuple[str, ...]:

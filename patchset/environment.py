@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from packaging.utils import canonicalize_name
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name, canonicalize_version
 
 from patchset import process
 from patchset.errors import MissingTool, SourceError
 
 _MARKER = "complete.json"
+_REQUIREMENT = re.compile(r"^([A-Za-z0-9._-]+==[^\s;\\]+(?: *;[^\\\n]*)?)", re.MULTILINE)
 _PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", re.MULTILINE)
 
 #: Runs pip in a new environment: words after `pip install` → did it work. Logs go where the environment's log is.
@@ -91,10 +93,25 @@ def _identity(env: Path, lock: Path, rule: str) -> dict[str, str]:
     }
 
 
+def _missing(env: Path, lock: Path) -> list[str]:
+    """What *lock* names for this Python and machine, and *env* does not hold: an exit status proves nothing."""
+    held = set()
+    for path in env.glob("lib/*/site-packages/*.dist-info"):
+        name, _, version = path.name.removesuffix(".dist-info").rpartition("-")
+        held.add((canonicalize_name(name), canonicalize_version(version)))
+    missing = []
+    for text in _REQUIREMENT.findall(lock.read_text("utf-8")):
+        requirement = Requirement(text)
+        pin = (canonicalize_name(requirement.name), canonicalize_version(str(requirement.specifier).removeprefix("==")))
+        if (not requirement.marker or requirement.marker.evaluate()) and pin not in held:
+            missing.append(text.split(";")[0].strip())
+    return missing
+
+
 def _make(env: Path, lock: Path, log: Path, before: Callable[[Pip], None] | None) -> None:
     if env.exists():
         shutil.rmtree(env)
-    environment = process.clean_environment(pip=True)
+    environment = process.clean_environment({"PIP_DRY_RUN": "0", "PIP_REQUIRE_VIRTUALENV": "0"}, pip=True)
 
     def pip(words: Sequence[str]) -> bool:
         command = [
@@ -105,6 +122,11 @@ def _make(env: Path, lock: Path, log: Path, before: Callable[[Pip], None] | None
             "--no-input",
             "--disable-pip-version-check",
             "install",
+            # A pip configuration may say where files come from; where they go is said here.
+            "--no-user",
+            "--target=",
+            f"--prefix={env}",
+            "--root=/",
             "--no-compile",
             "--only-binary",
             ":all:",
@@ -132,6 +154,13 @@ def _make(env: Path, lock: Path, log: Path, before: Callable[[Pip], None] | None
                 where=str(log),
                 detail="\n".join(log.read_text("utf-8", "replace").splitlines()[-15:]),
                 next="see the log: without network, or with a wrong index in pip's configuration, mend that and run again",
+            )
+        missing = _missing(env, lock)
+        if missing:
+            raise SourceError(
+                f"pip said that it installed its lock, and {', '.join(missing[:3])} is not there",
+                where=str(log),
+                next="look for options in pip's configuration that change where or whether it installs: pip config list",
             )
     except BaseException:
         shutil.rmtree(env, ignore_errors=True)

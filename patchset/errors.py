@@ -127,6 +127,13 @@ class WorktreeError(PatchsetError):
     kind = "worktree"
 
 
+class Interrupted(PatchsetError):
+    """Ctrl-C."""
+
+    exit_code = 130
+    kind = "interrupted"
+
+
 def exit_codes() -> dict[str, int]:
     """Kind of failure → exit code, for every class above. 0 is success; 2 is Invoke's own 'cannot parse'."""
     return {cls.kind: cls.exit_code for cls in [PatchsetError, *PatchsetError.__subclasses__()]}

@@ -15,7 +15,7 @@ from patchset.recipe import Recipe
 from patchset.resolve import Project
 from patchset.smoke import report
 from patchset.wheel import BuiltWheel
-from patchset.workspace import digest, sources_digest, write_atomically
+from patchset.workspace import UNREADABLE, digest, sources_digest, write_atomically
 
 _TIMEOUT = 1800.0
 _RESULT_LIMIT = 16 * 1024 * 1024
@@ -36,7 +36,7 @@ def smoke_wheel(
     if kept.is_file() and not fresh:
         try:
             return _read_result(kept), True
-        except ValueError:
+        except UNREADABLE:
             kept.unlink()  # cut short by a full disk, or edited: as good as not there
     result = run_smoke(
         ["--wheel", str(built.path), "--release", recipe.pin.release, "--set", recipe.smoke_set],
@@ -75,7 +75,7 @@ def run_smoke(words: Sequence[str], lane: str, laboratory: Lab, root: Path, logs
             )
         try:
             result = _read_result(out)
-        except ValueError as error:
+        except UNREADABLE as error:
             raise SmokeError(
                 f"the smoke's result cannot be read: {error}", where=str(log), next=f"read {log}"
             ) from error

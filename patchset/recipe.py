@@ -13,6 +13,7 @@ from patchset import declared
 from patchset.declared import Table
 from patchset.errors import DeclarationError
 from patchset.patch import Patch
+from patchset.smoke.catalogue import set_names
 from patchset.upstream import Upstream, version
 
 SOURCES = ("auto", "archive", "checkout")
@@ -86,7 +87,7 @@ def read_recipe(file: Path, upstreams: Mapping[str, Upstream], patches: Mapping[
     for lane in lanes:
         if lane not in LANES:
             raise smoke.error(f"lane {lane!r} is none of {', '.join(LANES)}", key="lanes")
-    smoke_set = smoke.text("set", "mission")
+    smoke_set = smoke.one_of("set", set_names(), "mission")
     smoke.done()
     stack = _read_stack(table.table("stack"))
     table.done()
@@ -108,7 +109,7 @@ def _read_pin(table: Table, upstreams: Mapping[str, Upstream]) -> PinDeclaration
         release,
         table.one_of("source", SOURCES, "auto"),
         table.text("repository", upstream.repository),
-        table.text("ref", upstream.tag.format(release=release)),
+        table.text("ref", upstream.tag.replace("{release}", release)),
     )
     table.done()
     return pin

@@ -24,7 +24,7 @@ from patchset.resolve import Project, Resolved, require_locked, resolve, write_l
 from patchset.store import Store
 from patchset.wheel import BUILD_REQUIREMENTS, DELETED, BuiltWheel, WheelRequest, build_wheel
 from patchset.wheel.toolchain import check_tools
-from patchset.workspace import Workspace, digest, sources_digest, write_atomically
+from patchset.workspace import UNREADABLE, Workspace, digest, sources_digest, write_atomically
 
 
 @dataclass(frozen=True)
@@ -246,12 +246,11 @@ def _kept_wheel(kept: Path) -> BuiltWheel | None:
     try:
         data = json.loads((kept / "built.json").read_bytes())
         path = kept / data["path"]
-        if hashlib.sha256(path.read_bytes()).hexdigest() != data["sha256"]:
-            return None
-    except (OSError, ValueError, KeyError):
+        lists = {name: tuple(value) for name, value in data.items() if isinstance(value, list)}
+        built = BuiltWheel(**{**data, **lists, "path": path})
+        return built if hashlib.sha256(path.read_bytes()).hexdigest() == built.sha256 else None
+    except UNREADABLE:
         return None
-    lists = {name: tuple(value) for name, value in data.items() if isinstance(value, list)}
-    return BuiltWheel(**{**data, **lists, "path": path})
 
 
 def not_run(recipe: Recipe, built: BuiltWheel, results: Sequence[Mapping[str, Any]]) -> tuple[NotRun, ...]:

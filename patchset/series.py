@@ -146,7 +146,7 @@ def check_compiles(store: Store, tree: str, paths: Iterable[str]) -> None:
         try:
             # more than ast.parse: a `return` or `continue` that landed outside its block only shows here
             compile(data, path, "exec", dont_inherit=True)
-        except (SyntaxError, ValueError) as error:
+        except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
             line = getattr(error, "lineno", 0)
             raise SeriesError(
                 f"after the series {path} does not compile: {error}",

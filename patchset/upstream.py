@@ -91,7 +91,9 @@ def read_upstreams(file: Path) -> dict[str, Upstream]:
             releases[release.version] = release
         ordered = dict(sorted(releases.items(), key=lambda pair: Version(pair[0])))
         found[name] = Upstream(name, table.text("distribution"), table.text("repository"), table.text("tag"), ordered)
-        if "{release}" not in found[name].tag:
-            raise table.error("tag must contain {release}", key="tag")
+        if re.sub(r"\{release\}", "", found[name].tag, count=1).count("{") or "{release}" not in found[name].tag:
+            raise table.error("tag must contain {release} once, and no other braces", key="tag")
         table.done()
+    if "vllm" not in found:
+        raise top.error("there is no [vllm]", next="git checkout vendor/upstreams.toml")
     return found

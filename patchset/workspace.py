@@ -9,14 +9,18 @@ import os
 import shutil
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchset.errors import Busy, MissingTool
+from patchset.errors import Busy, MissingTool, PatchsetError
 
 VENDOR_VARIABLE = "PATCHSET_VENDOR"
+
+#: What reading a kept result can raise when it was cut short or edited; then it is as good as not there.
+UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 #: How files end that are still being written; a killed run leaves them.
 _PART = ".part"
@@ -84,6 +88,21 @@ class Workspace:
         """What is delivered: a folder a runtime."""
         return self.root / "dist"
 
+    def fault(self, error: Exception) -> PatchsetError:
+        """A fault of this tool itself, with its traceback in a file beside the other logs."""
+        log = self.logs / f"fault-{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}.log"
+        text = "".join(traceback.format_exception(error)).encode("utf-8", "backslashreplace")
+        try:
+            write_atomically(log, text)
+        except OSError:
+            log = Path("(no log could be written)")
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        return PatchsetError(
+            f"a fault of this tool: {type(error).__name__}: {error}",
+            where=f"{last.filename}:{last.lineno}",
+            next=f"report it with {log}",
+        )
+
     @contextmanager
     def only_run(self, task: str, *, wait: bool, say: Callable[[str], None]) -> Iterator[None]:
         """Hold the clone for *task*; another run waits, or fails if it must not.
@@ -94,7 +113,7 @@ class Workspace:
         :raises Busy: another run holds it and *wait* is False.
         """
         self.vendor.mkdir(parents=True, exist_ok=True)
-        with open(self.vendor / ".lock", "a+", encoding="utf-8") as file:
+        with open(self.vendor / ".lock", "a+", encoding="utf-8", errors="backslashreplace") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:

@@ -56,9 +56,12 @@ class GitRepository:
     """The bare repository at ``path``, and git run on it (or on another, for the few commands that concern one)."""
 
     def __init__(self, path: Path) -> None:
-        self._program = _find_git()  # first: without git, importing GitPython fails in words of its own
+        self._program = _find("git", "git")  # first: without git, importing GitPython fails in words of its own
+        # GitPython looks for a git of its own when it is imported, and fails on one that the environment names wrongly.
+        os.environ["GIT_PYTHON_REFRESH"] = "quiet"
         from git.cmd import Git  # GitPython costs 0.1 s, and `inv --list` has no use for it
 
+        self._env = _find("env", "coreutils")
         self.path = path
         self._git = Git(str(path.parent))
 
@@ -103,7 +106,7 @@ class GitRepository:
         # GitPython starts from os.environ, where GIT_* of a caller's own repository may stand: `env -i` drops it.
         command = [
             *process.dies_with_parent(),
-            "env",
+            self._env,
             "-i",
             *(f"{name}={value}" for name, value in environment.items()),
             self._program,
@@ -189,11 +192,11 @@ def _isolated_environment() -> dict[str, str]:
     }
 
 
-def _find_git() -> str:
-    program = shutil.which("git")
-    if not program:
-        raise MissingTool("git is not installed", next="sudo apt install git")
-    return program
+def _find(program: str, package: str) -> str:
+    found = shutil.which(program)
+    if not found:
+        raise MissingTool(f"{program} is not installed, or not on PATH", next=f"sudo apt install {package}")
+    return found
 
 
 def last_line(text: str) -> str:

@@ -112,8 +112,8 @@ def test_lock_and_index_disagree(site, pip, tmp_path):
 
 
 def test_changed_cached_file(site, pip, tmp_path):
-    (tmp_path / NAME).write_bytes(BODY[:-1] + b"?")
-    changed = hashlib.sha256(BODY[:-1] + b"?").hexdigest()
+    (tmp_path / NAME).write_bytes(BODY[:-1] + bytes([BODY[-1] ^ 1]))
+    changed = hashlib.sha256(BODY[:-1] + bytes([BODY[-1] ^ 1])).hexdigest()
     with pytest.raises(SourceError) as raised:
         archive.fetch(NAME, HASH, cache=tmp_path, locate=at("http://127.0.0.1:9/x"))
     assert changed in raised.value.detail and (tmp_path / NAME).read_bytes() != BODY  # a failure changes nothing
