@@ -155,9 +155,10 @@ def smoke(
 
         with WORKSPACE.only_run(f"smoke -r {recipe}", wait=wait, say=console.say):
             project = Project.read(WORKSPACE)
-            result, path = runtime.smoke_recipe(project, project.recipe(recipe), lane, wheel, console, fresh=fresh)
+            wanted = project.recipe(recipe)
+            result, path = runtime.smoke_recipe(project, wanted, lane, wheel, console, fresh=fresh)
         summary.show_smoke(console, result, path)
-        lanes.require_smoke(result, path)
+        lanes.require_smoke(result, path, wanted)
 
 
 @task(

@@ -43,6 +43,7 @@ class Console:
 
     def __init__(self, as_json: bool = False) -> None:
         self.as_json = as_json
+        self._said = False
         for stream in (sys.stdout, sys.stderr):
             # A path need not be text, and a terminal need not be UTF-8; saying it oddly beats not saying it.
             if hasattr(stream, "reconfigure"):
@@ -86,8 +87,9 @@ class Console:
         self._rich(sys.stdout).print(table)
 
     def json(self, document: Mapping[str, Any] | Sequence[Any]) -> None:
-        """The result as JSON; nothing without ``as_json``."""
-        if self.as_json:
+        """The result as JSON; nothing without ``as_json``. The first is the only one: an error after it has its exit code."""
+        if self.as_json and not self._said:
+            self._said = True
             sys.stdout.write(json.dumps(document, indent=2, sort_keys=True) + "\n")
 
     def error(self, error: PatchsetError) -> None:

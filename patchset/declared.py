@@ -20,6 +20,9 @@ else:
 #: No recipe comes near this; a file that does is not one.
 SIZE_LIMIT = 1024 * 1024
 
+#: No text here needs them, and a NUL ends a commit message, a path or an argument early.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+
 T = TypeVar("T")
 
 
@@ -51,6 +54,8 @@ class Table:
         value = self._get(key, str, "a string", default)
         if value == "" and default != "":
             raise self.error(f"{key} is empty", key=key)
+        if _CONTROL.search(value):
+            raise self.error(f"{key} holds a control character", key=key)
         return value
 
     def one_of(self, key: str, allowed: Sequence[str], default: str | None = None) -> str:
@@ -83,6 +88,8 @@ class Table:
         for index, item in enumerate(value):
             if not isinstance(item, str):
                 raise self.error(f"{key} must be a list of strings", key=key, item=index)
+            if _CONTROL.search(item):
+                raise self.error(f"{key} holds a control character", key=key, item=index)
         return tuple(value)
 
     def table(self, key: str, default: dict[str, Any] | None = None) -> Table:

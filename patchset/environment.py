@@ -93,7 +93,7 @@ def _identity(env: Path, lock: Path, rule: str) -> dict[str, str]:
     }
 
 
-def _missing(env: Path, lock: Path) -> list[str]:
+def missing(env: Path, lock: Path) -> list[str]:
     """What *lock* names for this Python and machine, and *env* does not hold: an exit status proves nothing."""
     held = set()
     for path in env.glob("lib/*/site-packages/*.dist-info"):
@@ -155,10 +155,10 @@ def _make(env: Path, lock: Path, log: Path, before: Callable[[Pip], None] | None
                 detail="\n".join(log.read_text("utf-8", "replace").splitlines()[-15:]),
                 next="see the log: without network, or with a wrong index in pip's configuration, mend that and run again",
             )
-        missing = _missing(env, lock)
-        if missing:
+        absent = missing(env, lock)
+        if absent:
             raise SourceError(
-                f"pip said that it installed its lock, and {', '.join(missing[:3])} is not there",
+                f"pip said that it installed its lock, and {', '.join(absent[:3])} is not there",
                 where=str(log),
                 next="look for options in pip's configuration that change where or whether it installs: pip config list",
             )

@@ -135,5 +135,5 @@ class Interrupted(PatchsetError):
 
 
 def exit_codes() -> dict[str, int]:
-    """Kind of failure → exit code, for every class above. 0 is success; 2 is Invoke's own 'cannot parse'."""
+    """Kind of failure → exit code, for every class above. 0 is success; 1 is Invoke's own for a command line it cannot read."""
     return {cls.kind: cls.exit_code for cls in [PatchsetError, *PatchsetError.__subclasses__()]}

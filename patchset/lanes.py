@@ -13,7 +13,7 @@ from patchset.errors import SmokeError
 from patchset.lab import Lab
 from patchset.recipe import Recipe
 from patchset.resolve import Project
-from patchset.smoke import report
+from patchset.smoke import catalogue, report
 from patchset.wheel import BuiltWheel
 from patchset.workspace import UNREADABLE, digest, sources_digest, write_atomically
 
@@ -95,14 +95,26 @@ def _read_result(file: Path) -> dict[str, Any]:
     """
     if file.stat().st_size > _RESULT_LIMIT:
         raise ValueError(f"more than {_RESULT_LIMIT} bytes")
-    return report.from_json(json.loads(file.read_bytes())).as_json()
+    result = report.from_json(json.loads(file.read_bytes()))
+    for kernel in result.kernels:
+        if (kernel.status == report.PASSED) != bool(
+            kernel.cases and not any(c.status == report.FAILED for c in kernel.cases)
+        ):
+            raise ValueError(f"{kernel.name} is called {kernel.status}, and its cases say otherwise")
+    return result.as_json()
 
 
-def require_smoke(result: Mapping[str, Any], wheel: Path) -> None:
+def require_smoke(result: Mapping[str, Any], wheel: Path, recipe: Recipe) -> None:
     """Every kernel that the release must have ran and passed.
 
     :raises SmokeError: names those that did not.
     """
+    expected = {kernel.name for kernel in catalogue.select(recipe.smoke_set)}
+    unheard = sorted(expected - {kernel["name"] for kernel in result["kernels"]})
+    if unheard:
+        raise SmokeError(
+            f"the smoke says nothing of {', '.join(unheard)}", where=str(wheel), next="./inv smoke --fresh"
+        )
     if not result["summary"]["ok"]:
         bad = [kernel for kernel in result["kernels"] if kernel["status"] in ("failed", "missing")]
         detail = "\n".join(f"{kernel['name']}: {kernel['status']} {kernel.get('message', '')}" for kernel in bad)

@@ -24,7 +24,10 @@ recipe = {recipe_text}
 
 @dataclass(frozen=True)
 class LockedPin:
-    """The base: which archive (file name, sha256, size in bytes), the commit where it was asked from git, and its tree."""
+    """The base: which archive (file name, sha256, size in bytes), the commit where it was asked from git, and its tree.
+
+    ``source``, ``repository`` and ``ref`` are what was declared when it was locked: a lock says nothing of another one.
+    """
 
     upstream: str
     release: str
@@ -34,6 +37,9 @@ class LockedPin:
     commit: str | None
     tree: str
     base_commit: str
+    source: str
+    repository: str
+    ref: str
 
 
 @dataclass(frozen=True)
@@ -70,6 +76,9 @@ class Lock:
             ("archive", self.pin.archive),
             ("sha256", self.pin.sha256),
             ("size", self.pin.size),
+            ("source", self.pin.source),
+            ("repository", self.pin.repository),
+            ("ref", self.pin.ref),
             ("commit", self.pin.commit),
             ("tree", self.pin.tree),
             ("base-commit", self.pin.base_commit),
@@ -136,6 +145,9 @@ def read_lock(file: Path) -> Lock | None:
         pin.parsed("commit", _object_id) if pin.has("commit") else None,
         pin.parsed("tree", _object_id),
         pin.parsed("base-commit", _object_id),
+        pin.text("source"),
+        pin.text("repository"),
+        pin.text("ref"),
     )
     pin.done()
     result = table.table("result")

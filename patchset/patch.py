@@ -122,7 +122,7 @@ def read_patches(folder: Path, upstream: Upstream) -> dict[str, Patch]:
     """
     if not folder.is_dir():
         raise DeclarationError("no such folder", where=str(folder), next="git status: restore recipes/patches")
-    folders = sorted(item for item in folder.iterdir() if item.is_dir())
+    folders = sorted(item for item in folder.iterdir() if item.is_dir() and not item.name.startswith((".", "__")))
     return {item.name: read_patch(item, upstream) for item in folders}
 
 

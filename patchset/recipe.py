@@ -84,6 +84,10 @@ def read_recipe(file: Path, upstreams: Mapping[str, Upstream], patches: Mapping[
     wheel.done()
     smoke = table.table("smoke", {})
     lanes = smoke.texts("lanes", ("interpret",))
+    if not lanes or len(set(lanes)) != len(lanes):
+        raise smoke.error(
+            "lanes names no lane, or one twice: a runtime whose kernels nobody ran proves nothing", key="lanes"
+        )
     for lane in lanes:
         if lane not in LANES:
             raise smoke.error(f"lane {lane!r} is none of {', '.join(LANES)}", key="lanes")

@@ -81,7 +81,7 @@ def resolve(project: Project, recipe: Recipe, store: Store, say: Callable[[str],
     workspace = project.workspace
     upstream = project.upstreams[recipe.pin.upstream]
     release = upstream.release(recipe.pin.release)
-    old = _usable(read_lock(recipe.file.with_suffix(".lock")), recipe)
+    old = _usable(read_lock(recipe.file.with_suffix(".lock")), recipe, release)
     with workspace.scratch() as scratch:
 
         def bring(pin: sources.Pin) -> BaseTree:
@@ -125,9 +125,23 @@ def write_lock(resolved: Resolved) -> None:
     write_atomically(resolved.recipe.file.with_suffix(".lock"), resolved.lock.text().encode())
 
 
-def _usable(old: Lock | None, recipe: Recipe) -> Lock | None:
-    """A lock of another release says nothing about this one's base."""
-    return old if old and (old.pin.upstream, old.pin.release) == (recipe.pin.upstream, recipe.pin.release) else None
+def _usable(old: Lock | None, recipe: Recipe, release: Release) -> Lock | None:
+    """A lock of another declaration says nothing about this one's base: its tree must not be taken for it."""
+    if old is None:
+        return None
+    pin = old.pin
+    locked = (pin.upstream, pin.release, pin.sha256, pin.size, pin.source, pin.repository, pin.ref)
+    wanted = recipe.pin
+    declared = (
+        wanted.upstream,
+        wanted.release,
+        release.sha256,
+        release.size,
+        wanted.source,
+        wanted.repository,
+        wanted.ref,
+    )
+    return old if locked == declared else None
 
 
 def _pin(recipe: Recipe, upstream: Upstream, old: Lock | None) -> sources.Pin:
@@ -149,7 +163,16 @@ def _donor_pin(project: Project, upstream: Upstream, version: str) -> sources.Pi
     """A donor always comes from its archive: that is what its file's sha256 was taken from. A lock of that release spares it."""
     release = upstream.release(version)
     locks = (read_lock(file) for file in sorted(project.workspace.recipes.glob("*.lock")))
-    tree = next((lock.pin.tree for lock in locks if lock and lock.pin.release == version), None)
+    # Only a lock whose base came from this very archive spares it; a checkout's tree may be another one.
+    plain = (release.sha256, upstream.repository, upstream.tag.replace("{release}", version))
+    tree = next(
+        (
+            lock.pin.tree
+            for lock in locks
+            if lock and lock.pin.source != "checkout" and (lock.pin.sha256, lock.pin.repository, lock.pin.ref) == plain
+        ),
+        None,
+    )
     return sources.Pin(upstream.distribution, version, "archive", sha256=release.sha256, size=release.size, tree=tree)
 
 
@@ -187,6 +210,9 @@ def _lock(project: Project, recipe: Recipe, release: Release, base: BaseTree, ap
         base.commit,
         base.tree,
         applied.base_commit,
+        recipe.pin.source,
+        recipe.pin.repository,
+        recipe.pin.ref,
     )
     # A local version's part of digits only loses its leading zeros in normal form: packaging says what it is then called.
     version = str(Version(f"{release.version}+xpu.{recipe.label}.{applied.tree[:8]}"))

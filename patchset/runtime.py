@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,7 @@ from typing import Any
 
 from patchset import lab, proof, receipt
 from patchset.console import Console
-from patchset.errors import DeclarationError, WheelError
+from patchset.errors import DeclarationError, MissingTool, WheelError
 from patchset.lab import Lab
 from patchset.lanes import require_smoke, run_smoke, smoke_wheel
 from patchset.proof import Exposure, Proof
@@ -64,7 +65,7 @@ def make_runtime(project: Project, recipe: Recipe, console: Console, *, fresh: b
             result, cached = smoke_wheel(project, recipe, built.wheel, laboratory, lane, fresh=fresh)
             step.note = "reused" if cached else ""
         reused += [f"smoke in lane {lane}"] if cached else []
-        require_smoke(result, built.wheel.path)
+        require_smoke(result, built.wheel.path, recipe)
         results.append(result)
     document = receipt.receipt(
         built.resolved,
@@ -107,6 +108,13 @@ def _build(project: Project, recipe: Recipe, console: Console, *, fresh: bool) -
 
 def _check_tools(store: Store, resolved: Resolved, workspace: Workspace) -> None:
     """Fail on a compiler or interpreter that is missing now, not after minutes of probes."""
+    odd = re.search(r"[^\w /.,@+=~-]", str(workspace.vendor))
+    if odd:
+        raise MissingTool(
+            f"vLLM's CMake files cannot cope with {odd.group()!r} in a path",
+            where=str(workspace.vendor),
+            next="move the clone, or set PATCHSET_VENDOR to a plainer path",
+        )
     with workspace.scratch() as scratch:
         for name in ("setup.py", "pyproject.toml"):
             (scratch / name).write_bytes(store.read(resolved.applied.tree, name) or b"")

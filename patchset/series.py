@@ -126,7 +126,8 @@ def require(applied: Applied) -> None:
         detail = "\n".join(
             f"{step.patch}: {step.outcome.value}\n" + "\n".join(f"    {line}" for line in step.evidence) for step in bad
         )
-        raise SeriesError(
+        refused = all(step.outcome is Outcome.REFUSED for step in bad)
+        raise (DiffRefused if refused else SeriesError)(
             f"{', '.join(f'{step.patch} ({step.outcome.value})' for step in bad)}: not applied",
             where=bad[0].variant,
             detail=detail,

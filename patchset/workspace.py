@@ -174,6 +174,7 @@ class Workspace:
         left += (self.store / "objects").glob("pack/*.keep")
         left += self.store.glob("fast_import_crash_*")
         left += [*self.store.glob("*.lock"), *(self.store / "refs").rglob("*.lock")]
+        left += (self.store / "refs" / "import").glob("*")
         for folder in (self.dist, self.cache, self.recipes):
             left += folder.rglob(f"*{_PART}")
         for path in left:

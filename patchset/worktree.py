@@ -51,7 +51,13 @@ def _move(store: Store, commit: str, directory: Path) -> str:
             where=str(directory),
             next="name a directory that is empty or not there yet",
         )
-    head, changes = store.checkout_state(directory)
+    branch, head, changes = store.checkout_state(directory)
+    if branch != "refs/heads/patchset":
+        raise WorktreeError(
+            f"{branch.removeprefix('refs/heads/') or 'no branch'} is checked out there, not the branch patchset",
+            where=str(directory),
+            next=f"git -C {directory} switch patchset, or name another directory",
+        )
     if changes:
         raise WorktreeError(
             f"{len(changes)} files there have changes or are new, the first is {changes[0]}",
@@ -62,7 +68,7 @@ def _move(store: Store, commit: str, directory: Path) -> str:
         raise WorktreeError(
             f"HEAD is at {head[:12]}, not at {made[:12]} where this tool left it",
             where=str(directory),
-            next="git switch patchset there, or name another directory",
+            next=f"git -C {directory} branch yours, then git -C {directory} reset --hard {made[:12]}; or name another directory",
         )
     if head == commit:
         return "unchanged"

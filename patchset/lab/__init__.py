@@ -49,7 +49,7 @@ def _given(python: Path) -> Lab:
     asked = process.run(
         [python, "-I", "-c", program], cwd="/", env=process.clean_environment({"CUDA_VISIBLE_DEVICES": ""}), timeout=120
     )
-    if asked.returncode:
+    if asked.returncode or len(asked.stdout.split()) < 4:
         raise MissingTool(
             f"{OVERRIDE}={python} has not all of torch, triton and numpy",
             detail=asked.tail(),

@@ -13,6 +13,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from patchset.errors import StoreError
 from patchset.store.checkouts import Checkouts
 from patchset.store.git import ATTRIBUTES
 from patchset.store.remotes import Remotes
@@ -31,6 +32,7 @@ class Store(Remotes, Checkouts):
         It is made beside *path* and renamed, so that a run killed here leaves no half repository.
 
         :raises MissingTool: no git, or one older than :data:`GIT_MINIMUM`.
+        :raises StoreError: something is at *path* that is no repository.
         """
         path = path.resolve()
         store = cls(path)
@@ -45,9 +47,20 @@ class Store(Remotes, Checkouts):
                 (fresh / "tmp").mkdir()
                 os.chmod(fresh, 0o755)
                 os.rename(fresh, path)
-            except OSError:
-                if not (path / "HEAD").is_file():  # else: another run was faster, and its store is as good
-                    raise
+            except OSError as error:
+                if (path / "HEAD").is_file():  # another run was faster, and its store is as good
+                    return store
+                if os.path.lexists(path):
+                    raise StoreError(
+                        f"the object store cannot be made: {error.strerror or error}",
+                        where=str(path),
+                        next=f"mv {path} {path}.damaged, then run again: all that was in it is made again from the archives",
+                    ) from error
+                raise
             finally:
                 shutil.rmtree(fresh, ignore_errors=True)
+        attributes = path / "info" / "attributes"
+        if not attributes.is_file() or attributes.read_text("ascii", "replace") != ATTRIBUTES:
+            attributes.parent.mkdir(exist_ok=True)
+            attributes.write_text(ATTRIBUTES, encoding="ascii")  # edited or lost: without it, trees could change bytes
         return store

@@ -23,8 +23,8 @@ ATTRIBUTES = (
     "!export-ignore !export-subst\n"
 )
 
-SECONDS_LOCAL = 300.0
-SECONDS_NETWORK = 1800.0
+#: How long to wait for a git host's first answer, unless a caller knows better.
+SECONDS_TO_ANSWER = 60.0
 
 
 @dataclass(frozen=True)
@@ -98,9 +98,13 @@ class GitRepository:
         stdin_file: IO[bytes] | None = None,
         repository: Repository | None = OWN,
         extra: Mapping[str, str] | None = None,
-        timeout: float = SECONDS_LOCAL,
+        timeout: float | None = None,
     ) -> Answer:
-        """Run `git *words*` and return what became of it, whatever its status. *timeout* is in seconds."""
+        """Run `git *words*` and return what became of it, whatever its status.
+
+        :param timeout: in seconds, for the few commands that only wait for an answer. GitPython's watchdog outlives a
+            Ctrl-C, so a long one would keep a person waiting; a fetch has git's own bound on a stalled transfer.
+        """
         where = ["--git-dir", str(self.path)] if repository is OWN else repository.words if repository else []
         environment = {**_isolated_environment(), **(extra or {})}
         # GitPython starts from os.environ, where GIT_* of a caller's own repository may stand: `env -i` drops it.
@@ -165,6 +169,8 @@ _FIXED_SETTINGS = tuple(
         "fetch.unpackLimit=1",
         "transfer.unpackLimit=1",
         "protocol.ext.allow=never",
+        "http.lowSpeedLimit=1000",
+        "http.lowSpeedTime=60",
         "advice.detachedHead=false",
     )
     for word in ("-c", setting)
@@ -186,7 +192,7 @@ def _isolated_environment() -> dict[str, str]:
         "GIT_NO_REPLACE_OBJECTS": "1",
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_ASKPASS": "true",
-        "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
+        "GIT_SSH_COMMAND": "ssh -oBatchMode=yes -oConnectTimeout=30",
         "LC_ALL": "C",
         "TZ": "UTC",
     }

@@ -6,7 +6,7 @@ import os
 import re
 
 from patchset.errors import SourceError
-from patchset.store.git import SECONDS_NETWORK, last_line, without_password
+from patchset.store.git import SECONDS_TO_ANSWER, last_line, without_password
 from patchset.store.trees import Trees
 
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}\Z")
@@ -15,7 +15,7 @@ _OBJECT_ID = re.compile(r"[0-9a-f]{40}\Z")
 class Remotes(Trees):
     """What a store does with other repositories."""
 
-    def resolve_remote(self, url: str, ref: str, *, timeout: float = SECONDS_NETWORK) -> str:
+    def resolve_remote(self, url: str, ref: str, *, timeout: float = SECONDS_TO_ANSWER) -> str:
         """The commit that *ref* (tag, branch, ``HEAD`` or a whole commit id) names at *url*.
 
         :raises SourceError: the host does not answer within *timeout* seconds, or knows no such ref.
@@ -65,7 +65,6 @@ class Remotes(Trees):
                 "--filter=blob:none",
                 remote,
                 ref_or_commit,
-                timeout=SECONDS_NETWORK,
             )
             if answer.status != 0:
                 raise SourceError(
@@ -79,7 +78,7 @@ class Remotes(Trees):
 
     def _fetch_bundle(self, path: str, commit: str) -> None:
         heads = self.run("bundle", "list-heads", path).decode().split()[0::2]
-        answer = self.attempt("bundle", "unbundle", path, timeout=SECONDS_NETWORK)
+        answer = self.attempt("bundle", "unbundle", path)
         if answer.status != 0 or not self.has_object(commit):
             raise SourceError(
                 f"the bundle does not bring commit {commit} ({last_line(answer.err) or 'it holds ' + ', '.join(heads)})",
@@ -116,7 +115,6 @@ class Remotes(Trees):
                 "--depth=1",
                 remote,
                 str(commit),
-                timeout=SECONDS_NETWORK,
             )
             if answer.status == 0 and self.has_tree(tree):
                 return

@@ -51,6 +51,16 @@ def test_an_edited_patch_is_not_what_the_lock_says(clone: Path, inv: Inv) -> Non
     assert "digest" in ended.err and "inv lock" in ended.err
 
 
+def test_a_changed_hash_of_the_archive_is_not_hidden_by_the_lock(clone: Path, inv: Inv) -> None:
+    """The locked tree is in the store; it must not be taken for an archive that nobody has looked at."""
+    upstreams = clone / "vendor" / "upstreams.toml"
+    upstreams.write_text(upstreams.read_text().replace('sha256 = "760269', 'sha256 = "860269'))
+    for task in ("lock", "runtime"):
+        ended = inv(task)
+        assert ended.status == 4, ended.err
+        assert "860269" in ended.err
+
+
 def test_a_patch_that_applies_and_mends_nothing_stays_red(clone: Path, inv: Inv) -> None:
     """The patch's added lines become a comment: it applies, the file compiles, and the defect is still there."""
     folder = clone / "recipes" / "patches" / "cached-tokens-zero"

@@ -188,3 +188,21 @@ def test_file_over_the_bound_not_utf8_or_missing_is_refused(tmp_path: Path) -> N
         declared.read(file)
     with pytest.raises(DeclarationError, match="cannot be read"):
         declared.read(tmp_path)
+
+
+@pytest.mark.parametrize("toml", ['key = "a\\u0000b"', 'key = ["a", "\\u0007"]'])
+def test_control_characters_are_refused_with_their_line(tmp_path: Path, toml: str) -> None:
+    file = tmp_path / "f.toml"
+    file.write_text(f"# one line\n{toml}\n")
+    table = declared.read(file)
+    with pytest.raises(DeclarationError, match="control character") as caught:
+        table.texts("key") if "[" in toml else table.text("key")
+    assert caught.value.where == f"{file}:2"
+
+
+@pytest.mark.parametrize("year", ["0001", "1969", "9999"])
+def test_dates_that_git_or_zip_cannot_hold_are_refused(tmp_path: Path, year: str) -> None:
+    file = tmp_path / "f.toml"
+    file.write_text(f"date = {year}-01-01T00:00:00+14:00\n")
+    with pytest.raises(DeclarationError, match="the year"):
+        declared.read(file).moment("date")

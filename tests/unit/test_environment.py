@@ -113,3 +113,25 @@ def test_environment_that_was_killed_half_way_moved_or_lost_its_python_is_made_a
     (tmp_path / "envs").rename(tmp_path / "elsewhere")
     assert ensure("elsewhere") == made[-1] == tmp_path / "elsewhere" / env.name
     assert len(made) == 5
+
+
+@pytest.mark.parametrize("option", ["TARGET", "PREFIX", "ROOT", "USER", "DRY_RUN", "REQUIRE_VIRTUALENV"])
+def test_pip_configuration_does_not_send_it_elsewhere(
+    wheels: Path, tmp_path: Path, option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    monkeypatch.setenv(f"PIP_{option}", str(elsewhere) if option in ("TARGET", "PREFIX", "ROOT") else "1")
+    python = environment.ensure(tmp_path / "envs", "demo", lock(wheels, tmp_path / "requirements.lock"))
+    assert value(python) == "42\n"
+    assert not elsewhere.exists()
+
+
+def test_what_a_lock_names_and_an_environment_lacks_is_found(wheels: Path, tmp_path: Path) -> None:
+    """pip can end with status 0 and have installed nothing; a marker that does not apply is no lack."""
+    requirements = lock(wheels, tmp_path / "requirements.lock")
+    absent = "absent==1.0 ; python_version < '3' \\\n    --hash=sha256:" + "0" * 64 + "\n"
+    requirements.write_text(requirements.read_text() + absent)
+    python = environment.ensure(tmp_path / "envs", "demo", requirements)
+    for path in python.parent.parent.glob("lib/*/site-packages/tinything-1.0.dist-info"):
+        path.rename(path.with_name("tinything-2.0.dist-info"))
+    assert environment.missing(python.parent.parent, requirements) == ["tinything==1.0"]

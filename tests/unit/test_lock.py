@@ -15,7 +15,7 @@ from patchset.series import Outcome
 SHA, OID = "ab" * 32, "cd" * 20
 LOCK = Lock(
     recipe="r",
-    pin=LockedPin("u", "1.0", "u-1.0.tar.gz", SHA, 7, None, OID, OID),
+    pin=LockedPin("u", "1.0", "u-1.0.tar.gz", SHA, 7, None, OID, OID, "auto", "https://example.org/u.git", "v1.0"),
     donors=(Donor("1.1", "d/f.py", SHA, "e/f.py"),),
     patches=(
         LockedPatch("a", SHA, ">=1.0,<=1.2", Outcome.APPLIES, OID, OID),

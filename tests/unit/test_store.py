@@ -172,3 +172,20 @@ def test_without_git_the_advice_is_to_install_it(tmp_path: Path) -> None:
         check=True,
     )
     assert ended.stdout == "sudo apt install git\n"
+
+
+def test_a_store_without_its_head_says_how_to_get_a_new_one(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "s.git")
+    (store.path / "HEAD").unlink()
+    with pytest.raises(StoreError, match="cannot be made") as caught:
+        Store.open(tmp_path / "s.git")
+    assert f"mv {store.path}" in caught.value.next
+    assert not list(tmp_path.glob("store-*"))
+
+
+def test_edited_attributes_of_a_store_are_put_right(tmp_path: Path) -> None:
+    attributes = Store.open(tmp_path / "s.git").path / "info" / "attributes"
+    right = attributes.read_text()
+    attributes.write_text("* text eol=crlf\n")
+    Store.open(tmp_path / "s.git")
+    assert attributes.read_text() == right

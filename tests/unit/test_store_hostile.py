@@ -107,7 +107,8 @@ def everything(store: Store, room: Path) -> dict[str, object]:
     store.export(new, room / "out")
     (room / "checkout").mkdir()
     store.make_checkout(room / "checkout", commit)
-    head, changes = store.checkout_state(room / "checkout")
+    branch, head, changes = store.checkout_state(room / "checkout")
+    assert branch == "refs/heads/patchset"
     return {
         "new": new,
         "diff": diff,

@@ -169,3 +169,27 @@ def test_checkout_ignores_umask_and_the_persons_configuration(
     write_checkout(bench, commits[1], tmp_path / "c")
     assert (tmp_path / "c/f").read_bytes() == b"new\n"
     assert ((tmp_path / "c/f").stat().st_mode & 0o777, (tmp_path / "c").stat().st_mode & 0o777) == (0o644, 0o755)
+
+
+def test_a_branch_of_the_user_is_not_moved(
+    commits: tuple[str, str], bench: Store, tmp_path: Path, plain_git: Git
+) -> None:
+    there = tmp_path / "c"
+    write_checkout(bench, commits[0], there)
+    plain_git(there, "checkout", "-q", "-b", "work")
+    with pytest.raises(WorktreeError, match="work is checked out there"):
+        write_checkout(bench, commits[1], there)
+    assert plain_git(there, "rev-parse", "work", "patchset").split() == [commits[0], commits[0]]
+
+
+@pytest.mark.parametrize("flag", ["--assume-unchanged", "--skip-worktree"])
+def test_a_change_that_git_was_told_not_to_see_is_kept(
+    flag: str, commits: tuple[str, str], bench: Store, tmp_path: Path, plain_git: Git
+) -> None:
+    there = tmp_path / "c"
+    write_checkout(bench, commits[0], there)
+    plain_git(there, "update-index", flag, "f")
+    (there / "f").write_bytes(b"mine\n")
+    with pytest.raises(WorktreeError, match="have changes"):
+        write_checkout(bench, commits[1], there)
+    assert (there / "f").read_bytes() == b"mine\n"
