@@ -11,7 +11,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -142,6 +142,8 @@ class Workspace:
         parent = self._scratch_parent()
         with tempfile.TemporaryDirectory(prefix="run-", dir=parent, ignore_cleanup_errors=True) as folder:
             yield Path(folder)
+        with suppress(OSError):  # not empty: another part of this run is at work there
+            parent.rmdir()
 
     def _scratch_parent(self) -> Path:
         for parent, needed in ((self._memory(), _MEMORY_NEEDED), (self.vendor / "scratch", _DISK_NEEDED)):

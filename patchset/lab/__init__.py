@@ -30,7 +30,7 @@ class Lab:
 
 
 def ensure(envs: Path, say: Callable[[str], None] = lambda text: None) -> Lab:
-    """The laboratory's interpreter, made under *envs* when first asked for (about 1 GB).
+    """The laboratory's interpreter, made under *envs* when first asked for (about 2 GB on disk).
 
     :raises MissingTool: ``PATCHSET_LAB_PYTHON`` names an interpreter that has no torch, Triton or NumPy.
     :raises SourceError: torch or the lock could not be installed.
