@@ -22,9 +22,6 @@ from patchset.upstream import Release, Upstream, read_upstreams
 from patchset.wheel import BUILD_REQUIREMENTS
 from patchset.workspace import Workspace, write_atomically
 
-#: The recipe that a task takes when none is named.
-DEFAULT_RECIPE = "b70-0.23"
-
 
 @dataclass(frozen=True)
 class Project:
