@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from patchset.diff_model import FileDiff, Hunk
@@ -44,35 +44,43 @@ def places(files: Sequence[FileDiff], read: Callable[[bytes], bytes | None]) -> 
     for file in files:
         path = file.old_path or file.new_path or b""
         data = read(path)
-        lines = [] if data is None else _lines(data)
         for number, hunk in enumerate(file.hunks, 1):
             found.append(
                 Place(
                     show(path),
                     number,
                     hunk.old_start,
-                    fits=_positions(lines, hunk.old, hunk) if (data is None) == (file.change == "add") else (),
-                    done=() if data is None else _positions(lines, hunk.new, hunk),
+                    fits=_positions(data or b"", hunk.old, hunk) if (data is None) == (file.change == "add") else (),
+                    done=() if data is None else _positions(data, hunk.new, hunk),
                     missing=data is None and file.change != "add",
                 )
             )
     return tuple(found)
 
 
-def _lines(data: bytes) -> list[bytes]:
+def lines_of(data: bytes) -> list[bytes]:
+    """The lines of *data*, each with its newline, the last one perhaps without. Only LF ends a line, as for git."""
     lines = [line + b"\n" for line in data.split(b"\n")]
     last = lines.pop()[:-1]
     return [*lines, last] if last else lines
 
 
-def _positions(lines: list[bytes], side: tuple[bytes, ...], hunk: Hunk) -> tuple[int, ...]:
+def _positions(data: bytes, side: tuple[bytes, ...], hunk: Hunk) -> tuple[int, ...]:
     """The lines (from 1) at which *side* stands, by git's rule: a hunk without context at an end belongs to that end."""
     if not side:
-        return (0,) if not lines else ()
-    last = len(lines) - len(side)
-    candidates: Sequence[int] = range(last + 1)
-    if hunk.old_start <= 1:
-        candidates = candidates[:1]
-    if hunk.trailing == 0:
-        candidates = [start for start in candidates if start == last]
-    return tuple(start + 1 for start in candidates if tuple(lines[start : start + len(side)]) == side)
+        return (0,) if not data else ()
+    return tuple(
+        data.count(b"\n", 0, at) + 1
+        for at in _occurrences(data, b"".join(side))
+        if (hunk.old_start > 1 or at == 0) and (hunk.trailing > 0 or at + sum(map(len, side)) == len(data))
+    )
+
+
+def _occurrences(data: bytes, text: bytes) -> Iterator[int]:
+    """Where in *data* the whole lines *text* stand, also where they overlap themselves."""
+    at = data.find(text)
+    while at >= 0:
+        whole = text.endswith(b"\n") or at + len(text) == len(data)
+        if whole and (at == 0 or data[at - 1 : at] == b"\n"):
+            yield at
+        at = data.find(text, at + 1)

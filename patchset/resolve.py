@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from packaging.version import Version
 
 from patchset import series, sources
+from patchset.bases import Bases, base_commit
 from patchset.environment import lock_hash
-from patchset.errors import SourceError
 from patchset.lab import LOCK as LAB_REQUIREMENTS
 from patchset.lock import Lock, LockedPatch, LockedPin, read_lock, require_same
-from patchset.patch import Donor, Patch, read_patches
+from patchset.patch import Patch, read_patches
 from patchset.recipe import Recipe, read_recipe, recipe_file
 from patchset.series import Applied
 from patchset.sources import BaseTree
@@ -46,6 +45,10 @@ class Project:
         :raises DeclarationError: with file and line.
         """
         return read_recipe(recipe_file(self.workspace.recipes, name), self.upstreams, self.patches)
+
+    def bases(self, store: Store, say: Callable[[str], None] = lambda text: None, upstream: str = "vllm") -> Bases:
+        """The bases of *upstream*'s releases in *store*."""
+        return Bases(self.workspace, self.upstreams[upstream], store, say)
 
     def series_of(self, recipe: Recipe) -> tuple[Patch, ...]:
         """The patches of *recipe*'s series in order."""
@@ -80,25 +83,13 @@ def resolve(project: Project, recipe: Recipe, store: Store, say: Callable[[str],
     release = upstream.release(recipe.pin.release)
     old = _usable(read_lock(recipe.file.with_suffix(".lock")), recipe, release)
     with workspace.scratch() as scratch:
-
-        def bring(pin: sources.Pin) -> BaseTree:
-            return sources.resolve(pin, store, cache=workspace.archives, scratch=scratch)
-
-        base = bring(_pin(recipe, upstream, old))
-        if base.note:
-            say(f"  base: {base.note}")
-        store.complete(base.tree)
-        donors: dict[str, str] = {}
-
-        def donor_file(donor: Donor) -> bytes:
-            if donor.release not in donors:
-                donors[donor.release] = bring(_donor_pin(project, upstream, donor.release)).tree
-            return _checked_donor(store, donors[donor.release], donor)
-
-        base_commit = store.commit(base.tree, (), f"{upstream.name} {release.version}", release.date)
-        applied = series.apply_series(
-            store, base.tree, release.version, project.series_of(recipe), base_commit, donor_file
-        )
+        base = sources.resolve(_pin(recipe, upstream, old), store, cache=workspace.archives, scratch=scratch)
+    if base.note:
+        say(f"  base: {base.note}")
+    store.complete(base.tree)
+    commit = base_commit(store, upstream, release.version, base.tree)
+    donor_file = project.bases(store, say, upstream.name).donor_file
+    applied = series.apply_series(store, base.tree, release.version, project.series_of(recipe), commit, donor_file)
     series.require(applied)
     series.check_compiles(store, applied.tree, applied.touched)
     store.keep(f"runtimes/{recipe.name}", applied.commit)
@@ -154,33 +145,6 @@ def _pin(recipe: Recipe, upstream: Upstream, old: Lock | None) -> sources.Pin:
         commit=old.pin.commit if old else None,
         tree=old.pin.tree if old else None,
     )
-
-
-def _donor_pin(project: Project, upstream: Upstream, version: str) -> sources.Pin:
-    """A donor always comes from its archive: that is what its file's sha256 was taken from. A lock of that release spares it."""
-    release = upstream.release(version)
-    locks = (read_lock(file) for file in sorted(project.workspace.recipes.glob("*.lock")))
-    # Only a lock whose base came from this very archive spares it; a checkout's tree may be another one.
-    plain = (release.sha256, upstream.repository, upstream.tag.replace("{release}", version))
-    tree = next(
-        (
-            lock.pin.tree
-            for lock in locks
-            if lock and lock.pin.source != "checkout" and (lock.pin.sha256, lock.pin.repository, lock.pin.ref) == plain
-        ),
-        None,
-    )
-    return sources.Pin(upstream.distribution, version, "archive", sha256=release.sha256, size=release.size, tree=tree)
-
-
-def _checked_donor(store: Store, tree: str, donor: Donor) -> bytes:
-    data = store.read(tree, donor.path)
-    if data is None or hashlib.sha256(data).hexdigest() != donor.sha256:
-        what = "is not there" if data is None else f"has sha256 {hashlib.sha256(data).hexdigest()}, not {donor.sha256}"
-        raise SourceError(
-            f"donor file {donor.path} of {donor.release} {what}", where=donor.path, next="check the donor in patch.toml"
-        )
-    return data
 
 
 def _lock(project: Project, recipe: Recipe, release: Release, base: BaseTree, applied: Applied) -> Lock:

@@ -74,6 +74,16 @@ class Workspace:
         return self.vendor / "environments"
 
     @property
+    def work(self) -> Path:
+        """Checkouts for a person, who may have changed them: never deleted by this tool."""
+        return self.root / "work"
+
+    @property
+    def state(self) -> Path:
+        """What a task in several steps must remember between them (JSON), and the journal of :mod:`patchset.changes`."""
+        return self.work / "state"
+
+    @property
     def cache(self) -> Path:
         """Results that are known by the hash of all that went into them."""
         return self.vendor / "cache"
@@ -174,6 +184,7 @@ class Workspace:
         # What git leaves when it is killed: packs half written, packs it was about to name, and its locks on files.
         left += (self.store / "objects").glob("pack/tmp_*")
         left += (self.store / "objects").glob("pack/*.keep")
+        left += (self.store / "objects").glob("obj*")  # gitdb's, for an object half written
         left += self.store.glob("fast_import_crash_*")
         left += [*self.store.glob("*.lock"), *(self.store / "refs").rglob("*.lock")]
         left += (self.store / "refs" / "import").glob("*")

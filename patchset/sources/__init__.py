@@ -11,7 +11,17 @@ from patchset.sources.base import (
     base_from_archive,
     base_from_checkout,
     default_filename,
+    known_archives,
     resolve,
 )
 
-__all__ = ["ArchiveRecord", "BaseTree", "Pin", "base_from_archive", "base_from_checkout", "default_filename", "resolve"]
+__all__ = [
+    "ArchiveRecord",
+    "BaseTree",
+    "Pin",
+    "base_from_archive",
+    "base_from_checkout",
+    "default_filename",
+    "known_archives",
+    "resolve",
+]

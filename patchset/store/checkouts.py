@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from patchset.store.diffs import Diffs
 from patchset.store.git import ATTRIBUTES, Repository
-from patchset.store.trees import Trees
 
 
-class Checkouts(Trees):
+class Checkouts(Diffs):
     """What a store does with checkouts."""
 
     def make_checkout(self, directory: Path, commit: str) -> None:

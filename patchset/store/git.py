@@ -6,10 +6,12 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping
+import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from subprocess import PIPE
+from typing import IO, Any
 
 from patchset import process
 from patchset.errors import MissingTool, StoreError
@@ -63,6 +65,7 @@ class GitRepository:
 
         self._env = _find("env", "coreutils")
         self.path = path
+        self.lock = threading.RLock()
         self._git = Git(str(path.parent))
 
     # Keyword arguments of both: ``repository`` is the store itself unless another is named, None for none at all;
@@ -105,19 +108,7 @@ class GitRepository:
         :param timeout: in seconds, for the few commands that only wait for an answer. GitPython's watchdog outlives a
             Ctrl-C, so a long one would keep a person waiting; a fetch has git's own bound on a stalled transfer.
         """
-        where = ["--git-dir", str(self.path)] if repository is OWN else repository.words if repository else []
-        environment = {**_isolated_environment(), **(extra or {})}
-        # GitPython starts from os.environ, where GIT_* of a caller's own repository may stand: `env -i` drops it.
-        command = [
-            *process.dies_with_parent(),
-            self._env,
-            "-i",
-            *(f"{name}={value}" for name, value in environment.items()),
-            self._program,
-            *where,
-            *_FIXED_SETTINGS,
-            *words,
-        ]
+        command = self._command(words, repository, extra)
         with tempfile.TemporaryFile() as spool:
             if stdin_file is None:
                 spool.write(stdin)
@@ -133,6 +124,27 @@ class GitRepository:
                 umask=0o022,
             )
         return Answer(int(status), out, err)
+
+    def converse(self, *words: str, extra: Mapping[str, str] | None = None) -> Any:
+        """A git that stays and answers: GitPython's handle of a process with open standard input and output."""
+        return self._git.execute(self._command(words, OWN, extra), istream=PIPE, as_process=True)
+
+    def _command(
+        self, words: Sequence[str], repository: Repository | None, extra: Mapping[str, str] | None
+    ) -> list[str]:
+        where = ["--git-dir", str(self.path)] if repository is OWN else repository.words if repository else []
+        environment = {**_isolated_environment(), **(extra or {})}
+        # GitPython starts from os.environ, where GIT_* of a caller's own repository may stand: `env -i` drops it.
+        return [
+            *process.dies_with_parent(),
+            self._env,
+            "-i",
+            *(f"{name}={value}" for name, value in environment.items()),
+            self._program,
+            *where,
+            *_FIXED_SETTINGS,
+            *words,
+        ]
 
     def require_recent_git(self) -> None:
         """:raises MissingTool: git is older than :data:`GIT_MINIMUM`."""

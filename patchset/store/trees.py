@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import IO
 
 from patchset.errors import SourceError, StoreError, WorktreeError
-from patchset.store.git import GitRepository
+from patchset.store.objects import Objects
 
 #: Who made the commits. Fixed, so that two machines get the same commit ids.
 _IDENTITY = "patchset"
 _EMAIL = "patchset@localhost"
+
+_DIRECTORY = "040000"
 
 EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
 
@@ -38,12 +40,8 @@ class Merged:
     messages: str
 
 
-class Trees(GitRepository):
+class Trees(Objects):
     """What a store does with objects and trees."""
-
-    def has_object(self, oid: str) -> bool:
-        """Is *oid* in the store, with nothing fetched to find out?"""
-        return self.attempt("cat-file", "-e", oid, extra={"GIT_NO_LAZY_FETCH": "1"}).status == 0
 
     def has_tree(self, tree: str) -> bool:
         """Is *tree* here with every object below it? (A run killed during an import leaves packs out, never parts.)"""
@@ -53,29 +51,26 @@ class Trees(GitRepository):
         return answer.status == 0 and b"\n?" not in b"\n" + answer.out
 
     def entries(self, tree: str) -> dict[str, Entry]:
-        """Every file of *tree*: path → :class:`Entry`."""
-        found = {}
-        for record in self.run("ls-tree", "-r", "-z", "--full-tree", tree).split(b"\0"):
-            if record:
-                meta, name = record.split(b"\t", 1)
-                mode, _kind, blob = meta.decode("ascii").split(" ")
-                found[os.fsdecode(name)] = Entry(mode, blob)
-        return found
+        """Every file of *tree*: path → :class:`Entry`, sorted by path."""
+        return dict(sorted((os.fsdecode(path), Entry(mode, oid)) for path, mode, oid in self._walk(tree, b"")))
 
     def entry(self, tree: str, path: str) -> Entry | None:
-        """The file at *path* in *tree*, or None."""
-        out = self.run("--literal-pathspecs", "ls-tree", "-z", "--full-tree", tree, "--", path)
-        if not out:
-            return None
-        mode, kind, blob = out.split(b"\t", 1)[0].decode("ascii").split(" ")
-        return Entry(mode, blob) if kind == "blob" else None
+        """The file at *path* in *tree*, or None (also where *path* is a directory)."""
+        mode, oid = self._at(tree, os.fsencode(path).split(b"/"))
+        return Entry(mode, oid) if mode and mode != _DIRECTORY else None
+
+    def is_free(self, tree: str, path: str) -> bool:
+        """Could a file be made at *path*: nothing is there, and nothing above it is a file?"""
+        parts = os.fsencode(path).split(b"/")
+        above = (self._at(tree, parts[:depth])[0] for depth in range(1, len(parts)))
+        return all(mode in ("", _DIRECTORY) for mode in above) and not self._at(tree, parts)[0]
 
     def blob(self, oid: str) -> bytes:
         """The bytes of a blob.
 
         :raises StoreError: it is not here.
         """
-        return self.run("cat-file", "blob", oid)
+        return self.object(oid)[1]
 
     def read(self, tree: str, path: str) -> bytes | None:
         """The bytes of the file at *path* in *tree*, or None if there is none."""
@@ -84,12 +79,39 @@ class Trees(GitRepository):
 
     def write_blob(self, data: bytes) -> str:
         """Put *data* in the store and return its blob id."""
-        return self.run("hash-object", "-w", "--no-filters", "--stdin", stdin=data).decode().strip()
+        return self.write_object("blob", data)
+
+    def _at(self, tree: str, parts: Sequence[bytes]) -> tuple[str, str]:
+        """(mode, id) of what lies at a path; ('', '') for nothing."""
+        mode, oid = _DIRECTORY, tree
+        for part in parts:
+            if mode != _DIRECTORY:
+                return "", ""
+            mode, oid = self.tree_object(oid).get(part, ("", ""))
+        return mode, oid
+
+    def _walk(self, tree: str, prefix: bytes) -> Iterator[tuple[bytes, str, str]]:
+        for name, (mode, oid) in self.tree_object(tree).items():
+            if mode == _DIRECTORY:
+                yield from self._walk(oid, prefix + name + b"/")
+            else:
+                yield prefix + name, mode, oid
 
     def changed_paths(self, old: str, new: str) -> tuple[str, ...]:
         """The paths that differ between two trees (renames as a removal and an addition), sorted."""
-        out = self.run("diff-tree", "-r", "-z", "--name-only", "--no-renames", old, new)
-        return tuple(sorted(os.fsdecode(name) for name in out.split(b"\0") if name))
+        return tuple(sorted(os.fsdecode(path) for path in self._differing(old, new, b"")))
+
+    def _differing(self, old: str | None, new: str | None, prefix: bytes) -> Iterator[bytes]:
+        before, after = (self.tree_object(tree) if tree else {} for tree in (old, new))
+        for name in before.keys() | after.keys():
+            sides = [level.get(name, ("", "")) for level in (before, after)]
+            if sides[0] == sides[1]:
+                continue
+            if any(mode not in ("", _DIRECTORY) for mode, _ in sides):
+                yield prefix + name
+            if any(mode == _DIRECTORY for mode, _ in sides):
+                inner = (oid if mode == _DIRECTORY else None for mode, oid in sides)
+                yield from self._differing(*inner, prefix + name + b"/")
 
     def import_directory(self, root: Path) -> str:
         """Every file below *root* as a tree, and its id. Ignore rules and attributes of that directory do not count.
@@ -125,52 +147,47 @@ class Trees(GitRepository):
 
     def with_file(self, tree: str, path: str, entry: Entry) -> str:
         """*tree* with the file *path* set to *entry*."""
-        with self._index(tree) as index:
-            record = f"{entry.mode} {entry.blob}\t".encode() + os.fsencode(path) + b"\0"
-            self.run("update-index", "-z", "--index-info", stdin=record, extra=index)
-            return self.run("write-tree", extra=index).decode().strip()
+        return self.with_files(tree, {path: entry})
 
-    def apply(self, tree: str, diff: bytes, *, reverse: bool = False) -> tuple[str | None, str]:
-        """*diff* on *tree*: (the new tree id, '') or (None, what git said). No fuzz, no whitespace leniency.
+    def with_files(self, tree: str, changes: Mapping[str, Entry | None]) -> str:
+        """*tree* with each path of *changes* set to an entry, or removed (None; it need not be there).
 
-        *reverse* tells whether the change could be taken out again, that is, whether it is there already.
-
-        git's status 0 is not believed when nothing changed: then the tree id equals *tree*, and the caller sees it.
+        As in git's index, a file replaces a directory of its name and the other way round; a directory left empty goes.
         """
-        with self._index(tree) as index:
-            answer = self.attempt(
-                "apply",
-                "--cached",
-                "--whitespace=nowarn",
-                "-p1",
-                *(["--reverse"] if reverse else []),
-                "-",
-                stdin=diff,
-                extra=index,
-            )
-            if answer.status != 0:
-                return None, answer.err
-            return self.run("write-tree", extra=index).decode().strip(), ""
+        parts = {os.fsencode(path): entry for path, entry in changes.items()}
+        return self._changed(tree, parts) or self.write_object("tree", b"")
 
-    def numstat(self, diff: bytes) -> list[tuple[str, str, str]]:
-        """git's own reading of *diff*: (added, removed, path) a file, ``-`` for binary. For cross-checking a reader.
-
-        :raises StoreError: git cannot read it.
-        """
-        out = self.run("apply", "--numstat", "-z", "-p1", "-", stdin=diff)
-        rows = []
-        for record in out.split(b"\0"):
-            if record:
-                added, removed, path = record.split(b"\t", 2)
-                rows.append((added.decode(), removed.decode(), os.fsdecode(path)))
-        return rows
+    def _changed(self, tree: str | None, changes: Mapping[bytes, Entry | None]) -> str | None:
+        level = dict(self.tree_object(tree)) if tree else {}
+        below: dict[bytes, dict[bytes, Entry | None]] = {}
+        # what goes before what comes, so that a file can take the place of a directory that goes
+        for path, entry in sorted(changes.items(), key=lambda item: item[1] is not None):
+            name, slash, rest = path.partition(b"/")
+            if slash:
+                below.setdefault(name, {})[rest] = entry
+            elif entry:
+                level[name] = (entry.mode, entry.blob)
+            else:
+                level.pop(name, None)
+        for name, inner in below.items():
+            mode, oid = level.get(name, ("", ""))
+            made = self._changed(oid if mode == _DIRECTORY else None, inner)
+            if made:
+                level[name] = (_DIRECTORY, made)
+            elif mode == _DIRECTORY:
+                del level[name]
+        return self.write_tree_object(level) if level else None
 
     def merge(self, base: str, ours: str, theirs: str) -> Merged:
-        """Three-way merge of trees, with rename detection and no worktree (two commits on one synthetic parent)."""
+        """Three-way merge of trees, with rename detection and no worktree (two commits on one synthetic parent).
+
+        Conflicts stand in the tree's files with the common base between the sides (``diff3``).
+        """
         parent = self.commit(base, (), "base", EPOCH)
         left = self.commit(ours, (parent,), "ours", EPOCH)
         right = self.commit(theirs, (parent,), "theirs", EPOCH)
-        answer = self.attempt("merge-tree", "--write-tree", "-z", "--name-only", "--messages", left, right)
+        words = ("merge-tree", "--write-tree", "-z", "--name-only", "--messages", left, right)
+        answer = self.attempt("-c", "merge.conflictStyle=diff3", *words)
         if answer.status not in (0, 1):
             raise StoreError(
                 f"git merge-tree failed: {answer.err.strip()}", next="git --version; 2.38 or newer is needed"
@@ -182,21 +199,18 @@ class Trees(GitRepository):
 
     def commit(self, tree: str, parents: Sequence[str], message: str, date: datetime) -> str:
         """A commit with a fixed author and committer and the date given, so that its id depends on nothing else."""
-        stamp = f"{int(date.timestamp())} +0000"
-        who = {
-            "GIT_AUTHOR_NAME": _IDENTITY,
-            "GIT_AUTHOR_EMAIL": _EMAIL,
-            "GIT_AUTHOR_DATE": stamp,
-            "GIT_COMMITTER_NAME": _IDENTITY,
-            "GIT_COMMITTER_EMAIL": _EMAIL,
-            "GIT_COMMITTER_DATE": stamp,
-        }
-        flags = [word for parent in parents for word in ("-p", parent)]
-        return self.run("commit-tree", tree, *flags, stdin=message.encode() + b"\n", extra=who).decode().strip()
+        who = f"{_IDENTITY} <{_EMAIL}> {int(date.timestamp())} +0000"
+        lines = [f"tree {tree}", *(f"parent {parent}" for parent in parents), f"author {who}", f"committer {who}"]
+        return self.write_object("commit", "\n".join([*lines, "", message, ""]).encode())
 
     def keep(self, name: str, commit: str) -> None:
         """Keep *commit* and all it reaches under ``refs/<name>``."""
         self.run("update-ref", f"refs/{name}", commit)
+
+    def kept(self, below: str) -> dict[str, str]:
+        """Reference → tree of what :meth:`keep` kept under ``refs/<below>/``."""
+        lines = self.run("for-each-ref", "--format=%(refname) %(tree)", f"refs/{below}/").decode().splitlines()
+        return dict(line.rsplit(" ", 1) for line in lines)
 
     @contextmanager
     def _index(self, tree: str) -> Iterator[Mapping[str, str]]:

@@ -12,7 +12,7 @@ import pytest
 from patchset import diff
 from patchset.diff import FileDiff
 from patchset.errors import DiffRefused
-from patchset.series import Outcome, apply_diff
+from patchset.outcome import Outcome, apply_diff
 from patchset.store import Store
 
 BODY = b"@@ -1,3 +1,3 @@\n one\n-two\n+TWO\n three\n"
@@ -315,8 +315,8 @@ def test_what_git_writes_is_read_and_gives_the_new_tree(
     old, new = (make_tree(files) for files in ACCEPTED[name])
     file = tmp_path / "x.patch"
     file.write_bytes(git_diff(old, new, "--binary", "--find-copies"))
-    outcome, evidence, after = apply_diff(bench, old, file)
-    assert (outcome, after) == (Outcome.APPLIES, new), evidence
+    became = apply_diff(bench, old, file)
+    assert (became.outcome, became.tree) == (Outcome.APPLIES, new), became.evidence
 
 
 def test_stripped_blank_context_is_a_blank_line_on_both_sides() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from patchset import diff, diff_check
 from patchset.errors import DiffRefused
-from patchset.series import Outcome, apply_diff
+from patchset.outcome import Outcome, apply_diff
 from patchset.store import Store
 
 BODY = b"@@ -1,3 +1,3 @@\n one\n-two\n+TWO\n three\n"
@@ -73,5 +73,5 @@ def test_file_behind_a_link_of_the_tree_is_not_written(
     tree = make_tree({"l": ("120000", b"d"), "d/f": b"x\n"})
     file = tmp_path / "x.patch"
     file.write_bytes(b"diff --git a/l/g b/l/g\nnew file mode 100644\n--- /dev/null\n+++ b/l/g\n@@ -0,0 +1 @@\n+x\n")
-    outcome, _, after = apply_diff(bench, tree, file)
-    assert (outcome, after) == (Outcome.CONFLICTS, tree)
+    became = apply_diff(bench, tree, file)
+    assert (became.outcome, became.tree) == (Outcome.CONFLICTS, tree)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from patchset import diff, diff_check
 from patchset.errors import DiffRefused, StoreError
-from patchset.series import Outcome, apply_diff
+from patchset.outcome import Outcome, apply_diff
 from patchset.store import Store
 
 BOUNDED = settings(
@@ -80,7 +80,9 @@ def test_what_git_writes_gives_the_new_tree_or_is_ambiguous(
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "x.patch")
         file.write_bytes(data)
-        outcome, evidence, result = apply_diff(bench, before, file)
+        became = apply_diff(bench, before, file)
+        assert apply_diff(bench, before, file, verify=False) == became, "git and this tool differ"
+    outcome, evidence, result = became.outcome, became.evidence, became.tree
     assert (outcome, result) in ((Outcome.APPLIES, after), (Outcome.AMBIGUOUS, before)), evidence
     if outcome is Outcome.AMBIGUOUS:
         assert "fits at lines" in evidence[0] or bench.apply(before, data, reverse=True)[0]

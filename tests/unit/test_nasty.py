@@ -21,7 +21,7 @@ import pytest
 
 from patchset import diff
 from patchset.errors import DiffRefused
-from patchset.series import apply_diff
+from patchset.outcome import apply_diff
 from patchset.store import Store
 
 CASES: list[dict[str, Any]] = json.loads(Path(__file__).with_name("nasty.json").read_bytes())
@@ -59,9 +59,9 @@ def test_accepted_case_gives_exactly_its_result(
     files_of: Callable[..., dict[str, Any]],
 ) -> None:
     tree, file = case_on_disk(case)
-    outcome, _, after = apply_diff(bench, tree, file)
-    assert files_of(after) == {path: content(entry) for path, entry in case["result"].items()}
-    assert outcome.changes_tree
+    became = apply_diff(bench, tree, file)
+    assert files_of(became.tree) == {path: content(entry) for path, entry in case["result"].items()}
+    assert became.outcome.changes_tree
 
 
 @pytest.mark.parametrize("case", cases("refuse"))
@@ -77,6 +77,6 @@ def test_well_formed_case_has_its_outcome_and_leaves_the_tree(
     case: dict[str, Any], case_on_disk: Callable[..., tuple[str, Path]], bench: Store
 ) -> None:
     tree, file = case_on_disk(case)
-    outcome, evidence, after = apply_diff(bench, tree, file)
-    assert (outcome.value, after) == (case["outcome"], tree)
-    assert evidence
+    became = apply_diff(bench, tree, file)
+    assert (became.outcome.value, became.tree) == (case["outcome"], tree)
+    assert became.evidence

@@ -10,7 +10,8 @@ import pytest
 
 from patchset.errors import SeriesError
 from patchset.patch import Donor, Patch, read_patch
-from patchset.series import Applied, Outcome, apply_diff, apply_series, check_compiles, require
+from patchset.outcome import Outcome, apply_diff
+from patchset.series import Applied, apply_series, check_compiles, require
 from patchset.store import Store
 from patchset.upstream import Upstream
 
@@ -43,7 +44,9 @@ def become(
         file = tmp_path / "x.patch"
         file.write_bytes(edit(git_diff(make_tree(old), make_tree(new), "--binary", "--find-renames")))
         tree = make_tree(on)
-        return (*apply_diff(bench, tree, file)[:2], tree, apply_diff(bench, tree, file)[2])
+        became = apply_diff(bench, tree, file)
+        assert apply_diff(bench, tree, file, verify=False) == became, "git and this tool differ"
+        return became.outcome, became.evidence, tree, became.tree
 
     return run
 

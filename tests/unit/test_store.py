@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -136,9 +137,15 @@ def test_commit_id_depends_on_nothing_but_its_arguments(make_tree: MakeTree, ben
 
 
 def test_failure_of_git_is_an_error_with_git_s_last_words(bench: Store) -> None:
-    with pytest.raises(StoreError, match="git cat-file failed") as error:
-        bench.blob("12" * 20)
+    with pytest.raises(StoreError, match="git diff-tree failed") as error:
+        bench.diff("12" * 20, "34" * 20)
     assert "12" * 20 in error.value.detail
+
+
+@pytest.mark.parametrize("name", ["12" * 20, "HEAD", "12" * 20 + "\ninfo x"])
+def test_object_that_is_not_there_is_an_error_that_names_it(bench: Store, name: str) -> None:
+    with pytest.raises(StoreError, match=re.escape(name[:40])):
+        bench.blob(name)
 
 
 def test_second_opening_leaves_the_store_as_it_is(tmp_path: Path) -> None:
