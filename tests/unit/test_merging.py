@@ -13,7 +13,9 @@ OLD = b"".join(b"line %d\n" % number for number in range(1, 31))
 
 
 def test_every_clash_is_read_from_its_markers_with_our_own_line_numbers() -> None:
-    data = b"a\n<<<<<<< x\no1\no2\n||||||| y\nb\n=======\nt\n>>>>>>> z\nc\n<<<<<<< x\n||||||| y\nb\n=======\n>>>>>>> z\n"
+    data = (
+        b"a\n<<<<<<< x\no1\no2\n||||||| y\nb\n=======\nt\n>>>>>>> z\nc\n<<<<<<< x\n||||||| y\nb\n=======\n>>>>>>> z\n"
+    )
     assert marked("f", data) == (
         Conflict("f", 2, ("b",), ("o1", "o2"), ("t",)),
         Conflict("f", 5, ("b",), (), ()),
