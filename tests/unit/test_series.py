@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from patchset.errors import SeriesError
-from patchset.patch import Donor, Patch, read_patch
 from patchset.outcome import Outcome, apply_diff
+from patchset.patch import Donor, Patch, read_patch
 from patchset.series import Applied, apply_series, check_compiles, require
 from patchset.store import Store
 from patchset.upstream import Upstream

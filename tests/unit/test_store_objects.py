@@ -56,7 +56,7 @@ def test_commit_is_the_one_that_git_would_make(bench: Store, make_tree: MakeTree
     first = bench.commit(tree, (), "titlé\n\nbody", date)
     who = {f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in
            (("NAME", "patchset"), ("EMAIL", "patchset@localhost"), ("DATE", "1778051289 +0000"))}  # fmt: skip
-    theirs = bench.run("commit-tree", tree, "-p", first, stdin="two\n".encode(), extra=who).decode().strip()
+    theirs = bench.run("commit-tree", tree, "-p", first, stdin=b"two\n", extra=who).decode().strip()
     assert bench.commit(tree, (first,), "two", date) == theirs
     assert bench.run("fsck", "--strict", "--no-dangling", first) == b""
 
