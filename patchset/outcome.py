@@ -70,7 +70,7 @@ def become(store: Store, tree: str, variant: Variant, donor_file: DonorFile, *, 
     if missing:
         return Became(Outcome.CONFLICTS, missing, tree)
     if not variant.changes_tree:
-        outcome = Outcome.ABSENT if variant.absent else Outcome.UPSTREAM
+        outcome = Outcome.ABSENT if variant.absent or variant.proved == "absent" else Outcome.UPSTREAM
         return Became(outcome, (*([variant.note] if variant.note else []), *found), tree)
     after, donated = tree, []
     for donor in variant.donors:
@@ -104,8 +104,8 @@ def _evidence(store: Store, tree: str, variant: Variant) -> tuple[tuple[str, ...
             found.append(text)
         else:
             missing.append(text)
-    if getattr(variant, "proved", ""):
-        found.append(f"no line of the tree is named as evidence; the probe alone decides: {variant.proved}")
+    if variant.proved:
+        found.append(f"no line of the tree is named for it: its probe alone says that it is {variant.proved} here")
     return tuple(missing), tuple(found)
 
 

@@ -18,6 +18,7 @@ from patchset.errors import DeclarationError, SeriesError
 from patchset.upstream import Upstream, sha256, version
 
 KINDS = ("fix", "backport", "workaround")
+PROVED = ("sound", "absent")
 STATES = ("open", "merged", "closed")
 
 
@@ -59,7 +60,11 @@ class Absent:
 
 @dataclass(frozen=True)
 class Variant:
-    """What a patch does for a closed range of releases: a diff, donor files, or nothing with the evidence why."""
+    """What a patch does for a closed range of releases: a diff, donor files, or nothing with the evidence why.
+
+    ``proved``: no line of the tree says that nothing is to be done, only the probe does: it finds the base ``sound`` or the
+    feature ``absent``; ``note`` then says what it found.
+    """
 
     name: str
     releases: SpecifierSet
@@ -68,6 +73,7 @@ class Variant:
     upstream: tuple[Present, ...]
     absent: tuple[Absent, ...]
     note: str
+    proved: str = ""
 
     @property
     def changes_tree(self) -> bool:
@@ -105,6 +111,19 @@ class Patch:
             where=str(self.folder / "patch.toml"),
             next=f"try the nearest variant on {release}, then add a [[variant]] for it to patch.toml",
         )
+
+    def nearest(self, release: str, releases: Sequence[str]) -> Variant:
+        """The variant that covers *release*; else the one nearest to it in *releases*, the older one of two as near.
+
+        :param releases: every known release in ascending order, *release* among them.
+        """
+        at = list(releases).index(release)
+
+        def distance(variant: Variant) -> tuple[int, bool]:
+            covered = [i for i, known in enumerate(releases) if variant.releases.contains(known, prereleases=True)]
+            return min(((abs(i - at), i > at) for i in covered), default=(len(releases), True))
+
+        return min(self.variants, key=distance)
 
     def digest(self) -> str:
         """sha256 over patch.toml, the diffs and the probe: what the patch says, does and proves."""
@@ -198,14 +217,19 @@ def _read_variant(table: Table, folder: Path, upstream: Upstream) -> Variant:
         upstream=tuple(_read_present(item) for item in table.tables("upstream")),
         absent=tuple(_read_absent(item) for item in table.tables("absent")),
         note=table.text("note", ""),
+        proved=table.one_of("proved", PROVED) if table.has("proved") else "",
     )
     table.done()
-    if not (variant.changes_tree or variant.upstream or variant.absent):
+    if not (variant.changes_tree or variant.upstream or variant.absent or variant.proved):
         raise table.error(
-            "a variant needs a diff, donors, or evidence (upstream or absent) why nothing is to be changed"
+            "a variant needs a diff, donors, or evidence (upstream, absent or proved) why nothing is to be changed"
         )
     if not variant.changes_tree and variant.upstream and variant.absent:
         raise table.error("without a diff a variant is either upstream or absent, not both")
+    if variant.proved and (variant.changes_tree or variant.upstream or variant.absent):
+        raise table.error("proved stands alone: it is for where no line of the tree can be named", key="proved")
+    if variant.proved and not variant.note:
+        raise table.error("proved needs a note: what the probe found", key="proved")
     return variant
 
 

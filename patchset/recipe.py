@@ -44,6 +44,19 @@ class Omitted:
 
 
 @dataclass(frozen=True)
+class Retired:
+    """A patch of the series that is not needed any more, and why; it must turn out so in every run.
+
+    ``upstream`` is the reference that made it unneeded (empty: none is known), ``first_release`` the first with it.
+    """
+
+    patch: str
+    reason: str
+    upstream: str
+    first_release: str | None
+
+
+@dataclass(frozen=True)
 class Recipe:
     """What a runtime is made of. ``name`` is the file's stem; ``stack`` maps a distribution to its specifier."""
 
@@ -52,6 +65,7 @@ class Recipe:
     pin: PinDeclaration
     series: tuple[str, ...]
     omitted: tuple[Omitted, ...]
+    retired: tuple[Retired, ...]
     stack: Mapping[str, str]
     label: str
     rust: bool
@@ -72,8 +86,9 @@ def read_recipe(file: Path, upstreams: Mapping[str, Upstream], patches: Mapping[
     series_table = table.table("series")
     series = series_table.texts("patches")
     omitted = tuple(_read_omitted(item, patches) for item in series_table.tables("omit"))
+    retired = tuple(_read_retired(item, series) for item in series_table.tables("retired"))
     series_table.done()
-    _check_series(series_table, series, omitted, patches)
+    _check_series(series_table, series, omitted, retired, patches)
     wheel = table.table("wheel")
     label = wheel.text("label")
     if not re.fullmatch(r"[a-z0-9]+(\.[a-z0-9]+)*", label):
@@ -95,7 +110,7 @@ def read_recipe(file: Path, upstreams: Mapping[str, Upstream], patches: Mapping[
     smoke.done()
     stack = _read_stack(table.table("stack"))
     table.done()
-    return Recipe(file.stem, file, pin, series, omitted, stack, label, rust, lanes, smoke_set)
+    return Recipe(file.stem, file, pin, series, omitted, retired, stack, label, rust, lanes, smoke_set)
 
 
 def _read_pin(table: Table, upstreams: Mapping[str, Upstream]) -> PinDeclaration:
@@ -125,8 +140,23 @@ def _read_omitted(table: Table, patches: Mapping[str, Patch]) -> Omitted:
     return omitted
 
 
+def _read_retired(table: Table, series: tuple[str, ...]) -> Retired:
+    retired = Retired(
+        table.one_of("patch", series),
+        table.text("reason"),
+        table.text("upstream", ""),
+        table.parsed("first-release", version) if table.has("first-release") else None,
+    )
+    table.done()
+    return retired
+
+
 def _check_series(
-    table: Table, series: tuple[str, ...], omitted: tuple[Omitted, ...], patches: Mapping[str, Patch]
+    table: Table,
+    series: tuple[str, ...],
+    omitted: tuple[Omitted, ...],
+    retired: tuple[Retired, ...],
+    patches: Mapping[str, Patch],
 ) -> None:
     named = [*series, *(item.patch for item in omitted)]
     for index, patch in enumerate(series):
@@ -141,6 +171,9 @@ def _check_series(
                 )
         if patch in series[:index] or patch in [item.patch for item in omitted]:
             raise table.error(f"patch {patch!r} is listed twice", key="patches", item=index)
+    for index, item in enumerate(retired):
+        if item.patch in [other.patch for other in retired[:index]]:
+            raise table.error(f"patch {item.patch!r} is retired twice", key="retired", item=index)
     for index, item in enumerate(omitted):
         if item.patch in [other.patch for other in omitted[:index]]:
             raise table.error(f"patch {item.patch!r} is left out twice", key="omit", item=index)

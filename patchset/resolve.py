@@ -10,6 +10,7 @@ from packaging.version import Version
 from patchset import series, sources
 from patchset.bases import Bases, base_commit
 from patchset.environment import lock_hash
+from patchset.errors import SeriesError
 from patchset.lab import LOCK as LAB_REQUIREMENTS
 from patchset.lock import Lock, LockedPatch, LockedPin, read_lock, require_same
 from patchset.patch import Patch, read_patches
@@ -91,6 +92,7 @@ def resolve(project: Project, recipe: Recipe, store: Store, say: Callable[[str],
     donor_file = project.bases(store, say, upstream.name).donor_file
     applied = series.apply_series(store, base.tree, release.version, project.series_of(recipe), commit, donor_file)
     series.require(applied)
+    _require_retired(recipe, applied)
     series.check_compiles(store, applied.tree, applied.touched)
     store.keep(f"runtimes/{recipe.name}", applied.commit)
     return Resolved(recipe, release, base, applied, _lock(project, recipe, release, base, applied))
@@ -111,6 +113,18 @@ def require_locked(resolved: Resolved) -> bool:
 def write_lock(resolved: Resolved) -> None:
     """Write the lock beside its recipe; a commit that the old one knew is kept."""
     write_atomically(resolved.recipe.file.with_suffix(".lock"), resolved.lock.text().encode())
+
+
+def _require_retired(recipe: Recipe, applied: Applied) -> None:
+    """What is recorded as not needed any more must be so in this run."""
+    became = {step.patch: step for step in applied.steps}
+    for item in recipe.retired:
+        if became[item.patch].outcome.changes_tree:
+            raise SeriesError(
+                f"patch {item.patch} is retired here ({item.reason}), and yet it {became[item.patch].outcome.value}",
+                where=f"{recipe.file.name}, variant {became[item.patch].variant}",
+                next=f"take its [[series.retired]] out of {recipe.file.name}, or mend its variant in patch.toml",
+            )
 
 
 def _usable(old: Lock | None, recipe: Recipe, release: Release) -> Lock | None:

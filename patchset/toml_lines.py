@@ -25,6 +25,7 @@ class Lines:
         self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
         self._found: dict[tuple[str | int, ...], int] = {}
         self._last: dict[tuple[str | int, ...], int] = {}
+        self._headers: list[tuple[tuple[str | int, ...], int]] = []
         self._read()
 
     def of(self, place: tuple[str | int, ...]) -> int:
@@ -32,6 +33,10 @@ class Lines:
         while place and place not in self._found:
             place = place[:-1]
         return self._found.get(place, 1)
+
+    def headers(self) -> list[tuple[tuple[str | int, ...], int]]:
+        """(keys and indices, line) of each table that has a header of its own, in order."""
+        return self._headers
 
     def _read(self) -> None:
         table: tuple[str | int, ...] = ()
@@ -51,6 +56,7 @@ class Lines:
             self._last[place] = self._last.get(place, -1) + 1
             place = (*place, self._last[place])
         self._note(place, line)
+        self._headers.append((place, bisect_right(self._starts, line)))
         self._at += 2 if array else 1
         return place
 

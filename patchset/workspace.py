@@ -34,9 +34,13 @@ _DISK_NEEDED = 3 * 1024**3
 
 @dataclass(frozen=True)
 class Workspace:
-    """Where everything of one clone lies. Everything below ``vendor`` but upstreams.toml, and ``dist``, can be deleted."""
+    """Where everything of one clone lies. Everything below ``vendor`` but upstreams.toml, and ``dist``, can be deleted.
+
+    ``shared`` is another clone's ``vendor``, for a copy of the declarations that is only tried.
+    """
 
     root: Path
+    shared: Path | None = None
 
     @property
     def recipes(self) -> Path:
@@ -56,7 +60,7 @@ class Workspace:
     @property
     def vendor(self) -> Path:
         """Everything that was fetched or can be made again; ``PATCHSET_VENDOR`` lets several clones share it."""
-        return Path(os.environ.get(VENDOR_VARIABLE) or self.root / "vendor").absolute()
+        return self.shared or Path(os.environ.get(VENDOR_VARIABLE) or self.root / "vendor").absolute()
 
     @property
     def store(self) -> Path:

@@ -83,6 +83,9 @@ def test_release_without_a_variant_is_an_error_that_lists_the_ranges(
         (DIFF + UP.replace('"y"', '" y"'), 13, "stripped"),
         (DIFF + UP + 'absent = [{ file = "f" }]\n', 9, "not both"),
         (DIFF + '[[variant]]\nreleases = "==1.9"\n', 9, "needs a diff, donors, or evidence"),
+        (DIFF + 'proved = "sound"\n', 9, "proved stands alone"),
+        (DIFF + '[[variant]]\nreleases = "==1.9"\nproved = "sound"\n', 11, "proved needs a note"),
+        (DIFF + '[[variant]]\nreleases = "==1.9"\nproved = "yes"\nnote = "n"\n', 11, "none of sound, absent"),
         (reference(ref='"http://x"') + DIFF, 7, "https"),
         (reference(state='"done"') + DIFF, 9, "none of"),
         (reference(**{"first-release": '"1.9"'}) + DIFF, 10, "merged"),
@@ -97,6 +100,24 @@ def test_what_is_wrong_is_refused_at_its_line(
         read_patch(folder, upstream)
     assert words in error.value.what
     assert error.value.where == f"{folder / 'patch.toml'}:{line}"
+
+
+@pytest.mark.parametrize(
+    ("release", "nearest"),
+    [("1.0", ">=1.0,<=1.1"), ("1.1", ">=1.0,<=1.1"), ("1.2", ">=1.0,<=1.1"), ("1.9", "==1.10"), ("1.10", "==1.10")],
+)
+def test_nearest_variant_is_counted_in_releases(
+    release: str, nearest: str, patch_folder: Callable[..., Path], upstream: Upstream
+) -> None:
+    text = '[[variant]]\nreleases = "==1.10"\nproved = "sound"\nnote = "n"\n' + DIFF.replace("<=1.2", "<=1.1")
+    patch = read_patch(patch_folder(text, FILES), upstream)
+    assert patch.nearest(release, list(upstream.releases)).name == nearest
+    assert not patch.variants[0].changes_tree and patch.variants[0].proved == "sound"
+
+
+def test_older_of_two_variants_as_near_is_taken(patch_folder: Callable[..., Path], upstream: Upstream) -> None:
+    text = '[[variant]]\nreleases = "==1.2"\nproved = "absent"\nnote = "n"\n' + DIFF.replace(">=1.0,<=1.2", "==1.0")
+    assert read_patch(patch_folder(text, FILES), upstream).nearest("1.1", list(upstream.releases)).name == "==1.0"
 
 
 def test_patch_file_that_no_variant_uses_is_refused(patch_folder: Callable[..., Path], upstream: Upstream) -> None:

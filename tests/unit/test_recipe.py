@@ -9,7 +9,7 @@ import pytest
 
 from patchset.errors import DeclarationError
 from patchset.patch import Patch, read_patches
-from patchset.recipe import read_recipe, recipe_file
+from patchset.recipe import Retired, read_recipe, recipe_file
 from patchset.upstream import Upstream
 
 RECIPE = """\
@@ -61,6 +61,13 @@ def test_defaults_are_those_of_the_upstream(read: Callable[..., object]) -> None
     assert [(item.patch, item.reason) for item in recipe.omitted] == [("c", "r")]  # type: ignore[attr-defined]
 
 
+def test_retired_patch_stays_in_the_series(read: Callable[..., object]) -> None:
+    block = '[[series.retired]]\npatch = "b"\nreason = "r"\nupstream = "https://x"\nfirst-release = "1.1"\n\n[wheel]'
+    recipe = read(RECIPE.replace("[wheel]", block))
+    assert recipe.series == ("a", "b")  # type: ignore[attr-defined]
+    assert recipe.retired == (Retired("b", "r", "https://x", "1.1"),)  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "line", "words"),
     [
@@ -77,6 +84,8 @@ def test_defaults_are_those_of_the_upstream(read: Callable[..., object]) -> None
         ('patch = "c"', 'patch = "z"', 12, "none of a, b, c"),
         ('reason = "r"', 'reason = "r"\n\n[[series.omit]]\npatch = "c"\nreason = "s"', 15, "left out twice"),
         ('reason = "r"', 'reason = ""', 13, "reason is empty"),
+        ('reason = "r"', 'reason = "r"\n[[series.retired]]\npatch = "c"\nreason = "s"', 15, "none of a, b"),
+        ('reason = "r"', 'reason = "r"\n' + 2 * '[[series.retired]]\npatch = "a"\nreason = "s"\n', 17, "retired twice"),
         ('label = "b70"', 'label = "B70"', 16, "lower-case"),
         ('label = "b70"', 'label = "b70-x"', 16, "lower-case"),
         ('label = "b70"', 'label = "b70"\nrust = "yes"', 17, "true or false"),

@@ -1,0 +1,109 @@
+"""Several files changed together: all of them or none, whatever ends the run in between.
+
+The new contents are staged in a journal and synced; one rename makes the journal ready; then each file is renamed into
+place. A journal that is ready is finished by the next run, one that is not is thrown away.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchset.errors import PatchsetError
+from patchset.workspace import write_atomically
+
+_LIST = "list.json"
+_STAGING = ".staging"
+
+
+@dataclass(frozen=True)
+class Change:
+    """What *path* shall hold; None: it shall not be there."""
+
+    path: Path
+    data: bytes | None
+
+
+def commit_changes(changes: Sequence[Change], journal: Path) -> tuple[Path, ...]:
+    """Make all *changes* or none, and return the paths that were not so already.
+
+    :param journal: a path on the same file system, where nothing is; gone afterwards. After a run that was killed,
+        :func:`finish_changes` ends what it began.
+    :raises PatchsetError: one path is named twice.
+    :raises OSError: no room or no right; then nothing was changed.
+    """
+    finish_changes(journal)
+    if len({change.path.absolute() for change in changes}) != len(changes):
+        raise PatchsetError(
+            "one file would be changed twice", where=str(journal), next="report it: a fault of this tool"
+        )
+    needed = [change for change in changes if _content(change.path) != change.data]
+    if not needed:
+        return ()
+    staging = journal.with_name(journal.name + _STAGING)
+    shutil.rmtree(staging, ignore_errors=True)
+    staging.mkdir(parents=True)
+    try:
+        listed = []
+        for number, change in enumerate(needed):
+            if change.data is not None:
+                # fails on a full disk, or where the folder cannot be made, before anything is in place
+                write_atomically(staging / str(number), change.data)
+            listed.append([str(change.path.absolute()), None if change.data is None else str(number)])
+        write_atomically(staging / _LIST, json.dumps(listed).encode())
+        os.rename(staging, journal)
+    except BaseException:
+        shutil.rmtree(staging, ignore_errors=True)
+        raise
+    finish_changes(journal)
+    return tuple(change.path for change in needed)
+
+
+def finish_changes(journal: Path) -> tuple[Path, ...]:
+    """End what a killed run began: a ready journal is carried out, an unready one removed. The paths that it is about.
+
+    :raises PatchsetError: the journal is damaged.
+    """
+    shutil.rmtree(journal.with_name(journal.name + _STAGING), ignore_errors=True)
+    if not journal.is_dir():
+        return ()
+    try:
+        listed = [(Path(path), name and str(name)) for path, name in json.loads((journal / _LIST).read_bytes())]
+    except (OSError, ValueError, TypeError) as error:
+        raise PatchsetError(
+            f"the journal of a change that was interrupted cannot be read: {error}",
+            where=str(journal / _LIST),
+            next=f"look at {journal}: its files are the new contents; move it away, and check git status",
+        ) from error
+    for path, name in listed:
+        if name is None:
+            path.unlink(missing_ok=True)
+        elif (journal / name).exists():  # else it is in place already
+            path.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(journal / name, path)
+    for path, name in listed:
+        if name is None:
+            _remove_empty(path.parent)
+    # one rename, so that a run killed while it deletes leaves nothing that looks like a journal
+    done = journal.with_name(journal.name + _STAGING)
+    os.rename(journal, done)
+    shutil.rmtree(done, ignore_errors=True)
+    return tuple(path for path, _ in listed)
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _remove_empty(folder: Path) -> None:
+    """Folders that deletions left empty go, as git has none."""
+    while folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
+        folder = folder.parent
