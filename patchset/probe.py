@@ -60,6 +60,24 @@ class Finding:
         }
 
 
+def key(patch: Patch, tree: str, identity: str) -> str:
+    """What a verdict is kept under: a hash of the probe's bytes, the *tree*, and the laboratory's *identity*."""
+    program = sha256(patch.probe.read_bytes()).hexdigest()
+    return sha256(json.dumps([program, tree, identity]).encode()).hexdigest()
+
+
+def known(patch: Patch, tree: str, identity: str, cache: Path) -> Finding | None:
+    """The verdict of *patch*'s probe on *tree* that is kept under *cache*, or None. Nothing is run or installed for it."""
+    kept = _kept(patch, tree, identity, cache)
+    try:
+        return parse(kept.read_bytes(), patch.id, tree, cached=True)
+    except FileNotFoundError:
+        return None
+    except ProbeError:
+        kept.unlink(missing_ok=True)  # cut short by a full disk, or edited: as good as not there
+        return None
+
+
 def probe(
     patch: Patch, tree: str, directory: Callable[[], Path], lab: Lab, cache: Path, *, fresh: bool = False
 ) -> Finding:
@@ -68,17 +86,17 @@ def probe(
     A result other than ``unknown`` is kept under *cache*, by the hash of probe, tree and laboratory.
     Never raises for what the probe does: a crash, a timeout or nonsense is ``unknown``, with the reason.
     """
-    key = sha256(json.dumps([sha256(patch.probe.read_bytes()).hexdigest(), tree, lab.identity]).encode()).hexdigest()
-    kept = cache / "probes" / f"{key}.json"
-    if not fresh and kept.is_file():
-        try:
-            return parse(kept.read_bytes(), patch.id, tree, cached=True)
-        except ProbeError:
-            kept.unlink()  # cut short by a full disk, or edited: as good as not there
+    found = None if fresh else known(patch, tree, lab.identity, cache)
+    if found:
+        return found
     finding, raw = _run(patch, tree, directory(), lab)
     if finding.verdict is not Verdict.UNKNOWN:
-        write_atomically(kept, raw)
+        write_atomically(_kept(patch, tree, lab.identity, cache), raw)
     return finding
+
+
+def _kept(patch: Patch, tree: str, identity: str, cache: Path) -> Path:
+    return cache / "probes" / f"{key(patch, tree, identity)}.json"
 
 
 def _run(patch: Patch, tree: str, directory: Path, lab: Lab) -> tuple[Finding, bytes]:
@@ -144,15 +162,39 @@ def overall(verdicts: Iterable[Verdict]) -> Verdict:
     return Verdict.ABSENT if found == {Verdict.ABSENT} else Verdict.SOUND
 
 
+class State(str, enum.Enum):
+    """What the probe says of the base, in words for a person."""
+
+    NEEDED = "needed"
+    FIXED = "fixed"
+    ABSENT = "absent"
+    UNKNOWN = "unknown"
+
+
+_STATES = {
+    Verdict.DEFECT: State.NEEDED,
+    Verdict.SOUND: State.FIXED,
+    Verdict.ABSENT: State.ABSENT,
+    Verdict.UNKNOWN: State.UNKNOWN,
+}
+
+
 @dataclass(frozen=True)
 class Decision:
-    """Outcome and probe together. ``good`` is False where they disagree; ``text`` says it in one line."""
+    """Outcome and probe together; ``text`` says it in one line.
+
+    ``good``: a runtime can be made of it. ``state`` is what the probe says of the base, None where it did not run.
+    ``agree``: False where outcome and probe contradict each other or the probe cannot tell, None where a verdict that
+    could contradict is missing.
+    """
 
     good: bool
     text: str
+    state: State | None = None
+    agree: bool | None = None
 
 
-#: (what the text says, what the probe says of the base, what it says of the patched tree) → is that consistent?
+#: What the text says → (what the probe must say of the base, and of the patched tree, and what that is).
 _AGREE: Mapping[Outcome, tuple[Verdict, Verdict, str]] = {
     Outcome.APPLIES: (Verdict.DEFECT, Verdict.SOUND, "needed; applied and proved"),
     Outcome.MERGES: (Verdict.DEFECT, Verdict.SOUND, "needed; merged and proved"),
@@ -160,19 +202,62 @@ _AGREE: Mapping[Outcome, tuple[Verdict, Verdict, str]] = {
     Outcome.ABSENT: (Verdict.ABSENT, Verdict.ABSENT, "not needed: the feature is not in this release"),
 }
 
+#: The same, with nothing run: what the text alone says, which is never "fixed".
+_UNPROVED = {
+    Outcome.APPLIES: "applies",
+    Outcome.MERGES: "merges",
+    Outcome.UPSTREAM: "patch.toml and the text say fixed upstream",
+    Outcome.ABSENT: "patch.toml and the text say that the feature is not there",
+}
 
-def decide(outcome: Outcome, base: Finding, patched: Finding) -> Decision:
-    """Do the textual outcome and the probe's verdicts on base and patched tree agree?"""
-    if outcome not in _AGREE:
-        return Decision(False, f"{outcome.value}: not applied")
+
+def decide(outcome: Outcome, base: Finding | None, patched: Finding | None, nearest: str = "") -> Decision:
+    """Do the textual outcome and the probe's verdicts on base and patched tree agree, and what follows?
+
+    :param base: None where the probe was not run on the base.
+    :param patched: None where it was not run on the patched tree, or the patch does not change it.
+    :param nearest: the name of the variant that was tried, where none covers the release.
+    """
+    state = _STATES[base.verdict] if base else None
+    if outcome.stops:
+        return _stopped(outcome, base, state, nearest)
     wanted_base, wanted_patched, text = _AGREE[outcome]
-    if base.verdict is not wanted_base:
-        return Decision(
-            False, f"the text says {outcome.value}, but on the base its probe says {base.verdict.value}: {base.reason}"
-        )
-    if patched.verdict is not wanted_patched:
-        return Decision(
-            False,
-            f"the text says {outcome.value}, but on the patched tree its probe says {patched.verdict.value}: {patched.reason}",
-        )
-    return Decision(True, text)
+    for finding, wanted, where in ((base, wanted_base, "base"), (patched, wanted_patched, "patched tree")):
+        if finding and finding.verdict is not wanted:
+            said = f"on the {where} its probe says {finding.verdict.value}: {finding.reason}"
+            return Decision(False, f"the text says {outcome.value}, but {said}", state, agree=False)
+    if base is None:
+        text = f"{_UNPROVED[outcome]}; the probe was not run on the base"
+    elif patched is None and outcome.changes_tree:
+        text = f"needed; {outcome.value}; the probe was not run on the patched tree"
+    if nearest:
+        text = f"{_uncovered(outcome, base, patched, nearest)}" if outcome.changes_tree else f"{text}{_GAP}"
+    ran = base is not None and not (patched is None and outcome.changes_tree)
+    return Decision(ran and not nearest, text, state, agree=True if ran else None)
+
+
+_GAP = "; no variant covers this release yet"
+
+
+def _uncovered(outcome: Outcome, base: Finding | None, patched: Finding | None, nearest: str) -> str:
+    """A patch that changes the tree by a variant of other releases."""
+    needed = "needed, and no" if base else "no"
+    proved = "applies and is proved" if base and patched else "applies"
+    proved = proved.replace("applies", "merges") if outcome is Outcome.MERGES else proved
+    missing = "" if base else "; the probe was not run on the base"
+    return f"{needed} variant covers this release, though the nearest ({nearest}) {proved}{missing}"
+
+
+def _stopped(outcome: Outcome, base: Finding | None, state: State | None, nearest: str) -> Decision:
+    """A patch that does not go in: the text claims nothing about the need, so the probe alone tells it."""
+    what = f"the nearest variant ({nearest}): {outcome.value}" if nearest else outcome.value
+    if base is None:
+        return Decision(False, f"not applied: {what}; whether it is needed was not probed", state, agree=None)
+    if base.verdict is Verdict.DEFECT:
+        gap = "no variant covers this release; " if nearest else ""
+        return Decision(False, f"needed, and not applied: {gap}{what}", state, agree=True)
+    if base.verdict is Verdict.UNKNOWN:
+        return Decision(False, f"not applied: {what}; its probe cannot tell: {base.reason}", state, agree=False)
+    why = "not needed by the probe; retire it" if base.verdict is Verdict.SOUND else "not needed: the feature is absent"
+    # A variant that covers the release vouches that it is needed there, and the probe denies it.
+    return Decision(False, f"{why} (the text: {what}; the probe: {base.reason})", state, agree=bool(nearest))

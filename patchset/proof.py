@@ -1,23 +1,36 @@
-"""Probes on base and patched tree, and whether they agree with the outcomes."""
+"""Probes on many trees, side by side; and whether what they say agrees with the outcomes."""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import shutil
+import sys
 import threading
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from patchset import lab as laboratory
+from patchset.environment import lock_hash
 from patchset.errors import ProbeError
 from patchset.lab import Lab
 from patchset.patch import Patch
-from patchset.probe import Decision, Finding, Verdict, decide, probe
+from patchset.probe import Decision, Finding, Verdict, decide, known, probe
 from patchset.resolve import Resolved
 from patchset.series import Step
 from patchset.store import Store
 
 #: Probes run side by side: most of their time is one interpreter importing vLLM.
 _PROBES_AT_ONCE = 2
+
+#: A patch and the id of a tree: what does its probe say of it?
+Question = tuple[Patch, str]
+#: (patch id, tree id) → finding.
+Findings = dict[tuple[str, str], Finding]
 
 
 @dataclass(frozen=True)
@@ -55,18 +68,10 @@ def prove(
     :param scratch: an existing directory; trees are written there only if some probe has to run.
     :param fresh: run them even where the result is known.
     """
-    trees = _Trees(store, scratch)
-
-    def look(patch: Patch, tree: str) -> Finding:
-        return probe(patch, tree, lambda: trees.directory(tree), lab, cache, fresh=fresh)
-
     base, after = resolved.applied.base_tree, resolved.applied.tree
-    wanted = [(patch, tree) for patch in patches for tree in dict.fromkeys((base, after))]
+    wanted = [(patch, tree) for patch in patches for tree in (base, after)]
     wanted += [(patch, after) for patch, _ in omitted]
-    with ThreadPoolExecutor(_PROBES_AT_ONCE) as pool:
-        found = dict(
-            zip([(patch.id, tree) for patch, tree in wanted], pool.map(lambda pair: look(*pair), wanted), strict=True)
-        )
+    found = ask(wanted, store, lab, cache=cache, scratch=scratch, fresh=fresh)
     proofs = tuple(
         Proof(
             step,
@@ -99,19 +104,93 @@ def require(proofs: Sequence[Proof], recipe: str) -> None:
         )
 
 
-class _Trees:
-    """Trees written to disk once, when first asked for, for probes that may run side by side."""
+def ask(
+    questions: Iterable[Question],
+    store: Store,
+    lab: Lab,
+    *,
+    cache: Path,
+    scratch: Path,
+    fresh: bool = False,
+    heard: Callable[[Finding], None] = lambda finding: None,
+) -> Findings:
+    """What the probes say of the trees, two at a time, one tree after the other.
 
-    def __init__(self, store: Store, scratch: Path) -> None:
+    A tree is 150 MB: it is written when the first probe has to run on it, and removed with the last question about it.
+
+    :param scratch: an existing directory for the trees.
+    :param fresh: run them even where the result is known.
+    :param heard: called with each finding as it comes, from the thread that found it.
+    """
+    wanted = {(patch.id, tree): patch for patch, tree in questions}
+    left = Counter(tree for _, tree in wanted)
+    places = {tree: place for place, tree in enumerate(left)}
+    ordered = sorted(wanted, key=lambda pair: places[pair[1]])
+    trees = _Trees(store, scratch, left)
+
+    def look(pair: tuple[str, str]) -> Finding:
+        with trees.asked(pair[1]) as directory:
+            finding = probe(wanted[pair], pair[1], directory, lab, cache, fresh=fresh)
+        heard(finding)
+        return finding
+
+    with ThreadPoolExecutor(_PROBES_AT_ONCE) as pool:
+        running = [pool.submit(look, pair) for pair in ordered]
+        try:
+            return {pair: future.result() for pair, future in zip(ordered, running, strict=True)}
+        except BaseException:
+            # Ctrl-C, or no room for a tree: what was found is kept, and nothing more is begun.
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def recall(questions: Iterable[Question], identity: str, cache: Path) -> Findings:
+    """The verdicts that are known already, in the laboratory of *identity*. Nothing is run."""
+    found = {(patch.id, tree): known(patch, tree, identity, cache) for patch, tree in questions}
+    return {pair: finding for pair, finding in found.items() if finding}
+
+
+def lab_identity(envs: Path) -> str:
+    """The identity that :func:`patchset.lab.ensure` would give, without making the laboratory.
+
+    :raises MissingTool: ``PATCHSET_LAB_PYTHON`` names an interpreter that cannot be used.
+    """
+    if os.environ.get(laboratory.OVERRIDE):
+        return laboratory.ensure(envs).identity  # installs nothing: it asks the interpreter what it has
+    rule = f"torch {laboratory.TORCH}"
+    key = hashlib.sha256((lock_hash(laboratory.LOCK) + rule).encode()).hexdigest()[:12]
+    name = f"lab-{key}-py{sys.version_info.major}.{sys.version_info.minor}"
+    return f"lock {lock_hash(laboratory.LOCK)} {rule} {name}"
+
+
+class _Trees:
+    """Trees on disk for probes that may run side by side: each written once, when first asked for, and removed after the
+    last question about it. ``left`` is how many questions there will be: tree → number.
+    """
+
+    def __init__(self, store: Store, scratch: Path, left: Counter[str]) -> None:
         self._store = store
         self._scratch = scratch
-        self._lock = threading.Lock()
-        self._written: set[str] = set()
+        self._left = left
+        self._locks = {tree: threading.Lock() for tree in left}
 
-    def directory(self, tree: str) -> Path:
+    @contextmanager
+    def asked(self, tree: str) -> Iterator[Callable[[], Path]]:
+        """One question about *tree*: gives a function that writes the tree if need be, and says where it is."""
         directory = self._scratch / f"tree-{tree[:12]}"
-        with self._lock:
-            if tree not in self._written:
-                self._store.export(tree, directory)
-                self._written.add(tree)
-        return directory
+
+        def written() -> Path:
+            with self._locks[tree]:
+                if not directory.exists():
+                    part = directory.with_suffix(".part")
+                    self._store.export(tree, part)
+                    part.rename(directory)
+            return directory
+
+        try:
+            yield written
+        finally:
+            with self._locks[tree]:
+                self._left[tree] -= 1
+                if not self._left[tree]:
+                    shutil.rmtree(directory, ignore_errors=True)

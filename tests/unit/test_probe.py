@@ -14,7 +14,7 @@ from patchset import probe as module
 from patchset.errors import ProbeError
 from patchset.lab import Lab
 from patchset.patch import Patch, read_patch
-from patchset.probe import Decision, Finding, Verdict, decide, overall, parse, probe
+from patchset.probe import Finding, Verdict, decide, overall, parse, probe
 from patchset.series import Outcome
 from patchset.upstream import Upstream
 
@@ -188,7 +188,75 @@ def test_only_these_combinations_of_outcome_and_verdicts_are_good() -> None:
     }
 
 
-def test_disagreement_names_the_tree_and_the_probe_s_reason() -> None:
-    base = Finding("p", "t", Verdict.SOUND, "it works at f.py:3", (), False)
-    decision: Decision = decide(Outcome.APPLIES, base, base)
-    assert "on the base its probe says sound: it works at f.py:3" in decision.text
+def said(verdict: str | None) -> Finding | None:
+    return Finding("p", "t", Verdict(verdict), "because", (), False) if verdict else None
+
+
+#: (outcome, what the probe says of the base, of the patched tree, the nearest variant if none covers) → (state, agree, the sentence)
+DECISIONS = {
+    ("applies", "defect", "sound", ""): ("needed", True, "needed; applied and proved"),
+    ("merges", "defect", "sound", ""): ("needed", True, "needed; merged and proved"),
+    ("upstream", "sound", None, ""): ("fixed", True, "not needed: fixed upstream, and proved there"),
+    ("absent", "absent", None, ""): ("absent", True, "not needed: the feature is not in this release"),
+    ("conflicts", "defect", None, ""): ("needed", True, "needed, and not applied: conflicts"),
+    ("partial", "defect", None, ""): ("needed", True, "needed, and not applied: partial"),
+    ("ambiguous", "defect", None, ""): ("needed", True, "needed, and not applied: ambiguous"),
+    ("refused", "defect", None, ""): ("needed", True, "needed, and not applied: refused"),
+    # none of the variants is for this release
+    ("applies", "defect", "sound", "==1.0"): ("needed", True, "needed, and no variant covers this release, though the nearest (==1.0) applies and is proved"),
+    ("merges", "defect", "sound", "==1.0"): ("needed", True, "needed, and no variant covers this release, though the nearest (==1.0) merges and is proved"),
+    ("applies", "defect", None, "==1.0"): ("needed", None, "needed, and no variant covers this release, though the nearest (==1.0) applies"),
+    ("applies", None, None, "==1.0"): (None, None, "no variant covers this release, though the nearest (==1.0) applies; the probe was not run on the base"),
+    ("conflicts", "defect", None, "==1.0"): ("needed", True, "needed, and not applied: no variant covers this release; the nearest variant (==1.0): conflicts"),
+    ("upstream", "sound", None, "==1.0"): ("fixed", True, "not needed: fixed upstream, and proved there; no variant covers this release yet"),
+    ("conflicts", "sound", None, "==1.0"): ("fixed", True, "not needed by the probe; retire it (the text: the nearest variant (==1.0): conflicts; the probe: because)"),
+    # disagreement
+    ("applies", "sound", "sound", ""): ("fixed", False, "the text says applies, but on the base its probe says sound: because"),
+    ("applies", "sound", None, "==1.0"): ("fixed", False, "the text says applies, but on the base its probe says sound: because"),
+    ("applies", "defect", "defect", ""): ("needed", False, "the text says applies, but on the patched tree its probe says defect: because"),
+    ("upstream", "defect", None, ""): ("needed", False, "the text says upstream, but on the base its probe says defect: because"),
+    ("upstream", "absent", None, ""): ("absent", False, "the text says upstream, but on the base its probe says absent: because"),
+    ("absent", "sound", None, ""): ("fixed", False, "the text says absent, but on the base its probe says sound: because"),
+    ("conflicts", "sound", None, ""): ("fixed", False, "not needed by the probe; retire it (the text: conflicts; the probe: because)"),
+    ("conflicts", "absent", None, ""): ("absent", False, "not needed: the feature is absent (the text: conflicts; the probe: because)"),
+    ("applies", "unknown", None, ""): ("unknown", False, "the text says applies, but on the base its probe says unknown: because"),
+    ("conflicts", "unknown", None, ""): ("unknown", False, "not applied: conflicts; its probe cannot tell: because"),
+    # what was not run is said to be not run, and counts for nothing
+    ("applies", "defect", None, ""): ("needed", None, "needed; applies; the probe was not run on the patched tree"),
+    ("applies", None, None, ""): (None, None, "applies; the probe was not run on the base"),
+    ("upstream", None, None, ""): (None, None, "patch.toml and the text say fixed upstream; the probe was not run on the base"),
+    ("absent", None, None, ""): (None, None, "patch.toml and the text say that the feature is not there; the probe was not run on the base"),
+    ("conflicts", None, None, ""): (None, None, "not applied: conflicts; whether it is needed was not probed"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", DECISIONS, ids=lambda case: " ".join(word or "-" for word in case))
+def test_outcome_and_verdicts_together_make_a_sentence(case: tuple[str, str | None, str | None, str]) -> None:
+    outcome, base, patched, nearest = case
+    decision = decide(Outcome(outcome), said(base), said(patched), nearest)
+    assert (decision.state, decision.agree, decision.text) == DECISIONS[case]
+
+
+def test_nothing_is_good_that_is_not_proved_on_every_tree_by_a_variant_for_the_release() -> None:
+    verdicts = [None, *(verdict.value for verdict in Verdict)]
+    good = {
+        (outcome.value, base, patched, nearest)
+        for outcome, base, patched, nearest in itertools.product(Outcome, verdicts, verdicts, ("", "==1.0"))
+        if decide(outcome, said(base), said(patched), nearest).good
+    }
+    assert good == {
+        ("applies", "defect", "sound", ""),
+        ("merges", "defect", "sound", ""),
+        ("upstream", "sound", "sound", ""),
+        ("upstream", "sound", None, ""),
+        ("absent", "absent", "absent", ""),
+        ("absent", "absent", None, ""),
+    }
+
+
+def test_fixed_is_only_said_where_a_probe_says_so() -> None:
+    """A text that finds nothing to do never makes a defect fixed."""
+    for outcome, nearest in itertools.product(Outcome, ("", "==1.0")):
+        decision = decide(outcome, None, None, nearest)
+        assert decision.state is None and decision.agree is None and not decision.good
+        assert "not run" in decision.text or "not probed" in decision.text
