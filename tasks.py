@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from invoke import Context, Exit, task
 
 from patchset.console import Console
-from patchset.errors import Interrupted, PatchsetError
-from patchset.workspace import Workspace
+from patchset.errors import Interrupted, PatchsetError, SeriesError
+from patchset.workspace import Workspace, write_atomically
+
+if TYPE_CHECKING:
+    from patchset.resolve import Project
 
 WORKSPACE = Workspace(Path(__file__).resolve().parent)
 DEFAULT = "b70-0.23"
@@ -58,16 +62,25 @@ def _reporting(as_json: bool) -> Iterator[Console]:
         raise Exit(code=failure.exit_code) from error
 
 
+@contextmanager
+def _job(name: str, as_json: bool, wait: bool) -> Iterator[tuple[Console, Project]]:
+    """A console and what the clone declares, with the clone held for this task alone."""
+    with _reporting(as_json) as console:
+        from patchset.changes import finish_changes
+        from patchset.resolve import Project
+
+        with WORKSPACE.only_run(name, wait=wait, say=console.say):
+            finish_changes(WORKSPACE.journal)
+            yield console, Project.read(WORKSPACE)
+
+
 @task(default=True, help=_help("recipe", "json", "fresh", "wait"))
 def runtime(_: Context, recipe: str = DEFAULT, json: bool = False, fresh: bool = False, wait: bool = True) -> None:
     """Make the patched runtime: pin, patches, probes, wheel, smoke, receipt (the main job)."""
-    with _reporting(json) as console:
+    with _job(f"runtime -r {recipe}", json, wait) as (console, project):
         from patchset import runtime, summary
-        from patchset.resolve import Project
 
-        with WORKSPACE.only_run(f"runtime -r {recipe}", wait=wait, say=console.say):
-            project = Project.read(WORKSPACE)
-            made = runtime.make_runtime(project, project.recipe(recipe), console, fresh=fresh)
+        made = runtime.make_runtime(project, project.recipe(recipe), console, fresh=fresh)
         summary.show_runtime(console, made, WORKSPACE.root)
 
 
@@ -78,36 +91,24 @@ def runtime(_: Context, recipe: str = DEFAULT, json: bool = False, fresh: bool =
 )
 def apply(_: Context, recipe: str = DEFAULT, checkout: str = "", json: bool = False, wait: bool = True) -> None:
     """Apply the series on trees and show what became of each patch."""
-    with _reporting(json) as console:
+    with _job(f"apply -r {recipe}", json, wait) as (console, project):
         from patchset import summary, worktree
-        from patchset.resolve import Project, resolve
+        from patchset.resolve import resolve
         from patchset.store import Store
 
-        with WORKSPACE.only_run(f"apply -r {recipe}", wait=wait, say=console.say):
-            project, store = Project.read(WORKSPACE), Store.open(WORKSPACE.store)
-            resolved = resolve(project, project.recipe(recipe), store, console.say)
-            what = worktree.write_checkout(store, resolved.applied.commit, Path(checkout)) if checkout else ""
+        store = Store.open(WORKSPACE.store)
+        resolved = resolve(project, project.recipe(recipe), store, console.say)
+        what = worktree.write_checkout(store, resolved.applied.commit, Path(checkout)) if checkout else ""
         summary.show_applied(console, resolved, Path(checkout).absolute() if checkout else None, what)
 
 
 @task(help=_help("recipe", "json", "wait"))
 def lock(_: Context, recipe: str = DEFAULT, json: bool = False, wait: bool = True) -> None:
     """Write the recipe's lock anew, after a change to it or to a patch, and show what changed."""
-    with _reporting(json) as console:
-        from patchset import summary
-        from patchset.lock import differences, read_lock
-        from patchset.resolve import Project, resolve, write_lock
-        from patchset.store import Store
+    with _job(f"lock -r {recipe}", json, wait) as (console, project):
+        from patchset import resolve, summary
 
-        with WORKSPACE.only_run(f"lock -r {recipe}", wait=wait, say=console.say):
-            project = Project.read(WORKSPACE)
-            wanted = project.recipe(recipe)
-            file = wanted.file.with_suffix(".lock")
-            old = read_lock(file)
-            resolved = resolve(project, wanted, Store.open(WORKSPACE.store), console.say)
-            changed = differences(old, resolved.lock) if old else ("new",)
-            if changed:
-                write_lock(resolved)
+        file, changed = resolve.relock(project, project.recipe(recipe), console.say)
         summary.show_lock(console, file, changed)
 
 
@@ -118,13 +119,10 @@ def probe(
     _: Context, patch: str = "", recipe: str = DEFAULT, json: bool = False, fresh: bool = False, wait: bool = True
 ) -> None:
     """Run the probes on the unpatched base and on the patched tree: red there, green here."""
-    with _reporting(json) as console:
+    with _job(f"probe -r {recipe}", json, wait) as (console, project):
         from patchset import proof, runtime, summary
-        from patchset.resolve import Project
 
-        with WORKSPACE.only_run(f"probe -r {recipe}", wait=wait, say=console.say):
-            project = Project.read(WORKSPACE)
-            proofs, omitted = runtime.prove_recipe(project, project.recipe(recipe), console, only=patch, fresh=fresh)
+        proofs, omitted = runtime.prove_recipe(project, project.recipe(recipe), console, only=patch, fresh=fresh)
         summary.show_proofs(console, recipe, proofs, omitted)
         proof.require(proofs, recipe)
 
@@ -149,16 +147,84 @@ def smoke(
     wait: bool = True,
 ) -> None:
     """Run the wheel's Triton kernels against independent references."""
-    with _reporting(json) as console:
+    with _job(f"smoke -r {recipe}", json, wait) as (console, project):
         from patchset import lanes, runtime, summary
-        from patchset.resolve import Project
 
-        with WORKSPACE.only_run(f"smoke -r {recipe}", wait=wait, say=console.say):
-            project = Project.read(WORKSPACE)
-            wanted = project.recipe(recipe)
-            result, path = runtime.smoke_recipe(project, wanted, lane, wheel, console, fresh=fresh)
+        wanted = project.recipe(recipe)
+        result, path = runtime.smoke_recipe(project, wanted, lane, wheel, console, fresh=fresh)
         summary.show_smoke(console, result, path)
         lanes.require_smoke(result, path, wanted)
+
+
+@task(
+    help=_help(
+        "recipe",
+        "json",
+        "wait",
+        releases="which: 0.20..0.33, 0.30.., 0.23, or a list (default: every known one from 0.19.1)",
+        patch="show this patch only",
+        probes="run the probes that no verdict is kept of",
+        html="also write the forecast there: one page that needs nothing else",
+        fresh="with --probes: run them all",
+    )
+)
+def forecast(
+    _: Context,
+    recipe: str = DEFAULT,
+    releases: str = "",
+    patch: str = "",
+    probes: bool = False,
+    html: str = "",
+    json: bool = False,
+    fresh: bool = False,
+    wait: bool = True,
+) -> None:
+    """What becomes of each patch on each release: text and probes, and what changes beside them."""
+    with _job(f"forecast -r {recipe}", json, wait) as (console, project):
+        from patchset import forecast, forecast_table
+
+        document = forecast.forecast(project, project.recipe(recipe), console, releases, patch, probes, fresh)
+        if html:
+            from patchset import forecast_page
+
+            write_atomically(Path(html).absolute(), forecast_page.page(document).encode("utf-8"))
+        forecast_table.show(console, document)
+
+
+@task(
+    help=_help(
+        "recipe",
+        "json",
+        "wait",
+        to="the release to carry the recipe to, forward or back",
+        name="the new recipe's name (default: the old one's with the new release in it)",
+        continue_="go on after the conflict was resolved in the checkout",
+        skip="leave the patch that waits out of the new recipe, for this REASON",
+        restart="begin the bump under way again",
+        abort="end the bump under way; everything is as it was before",
+        status="what is under way, and what it waits for",
+    )
+)
+def bump(
+    _: Context,
+    to: str = "",
+    recipe: str = DEFAULT,
+    name: str = "",
+    continue_: bool = False,
+    skip: str = "",
+    restart: bool = False,
+    abort: bool = False,
+    status: bool = False,
+    json: bool = False,
+    wait: bool = True,
+) -> None:
+    """Carry a recipe to another release: variants chosen or merged, patches retired, all proved; asks only on conflict."""
+    with _job(f"bump {to}", json, wait) as (console, project):
+        from patchset.bump import task
+
+        wish = task.Wish(to, recipe, name, continue_, skip, restart, abort, status)
+        if not task.run(project, wish, console):
+            raise Exit(code=SeriesError.exit_code)
 
 
 @task(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from patchset.diff_model import FileDiff
@@ -71,27 +71,60 @@ def conflicts_in(store: Store, merged: str, tree: str, path: str) -> tuple[Confl
 
 
 def marked(path: str, data: bytes) -> tuple[Conflict, ...]:
-    """Every clash between diff3 conflict markers in *data*; ``line`` counts as in our side's file."""
-    found: list[Conflict] = []
-    sides: list[list[bytes]] = []
-    line = 1
-    for text in lines_of(data):
-        marker = _MARKER.match(text)
-        kind = marker.group(1)[:1] if marker else b""
-        if kind == b"<" and not sides:
-            sides = [[]]
-        elif sides and kind in (b"|", b"=") and len(sides) == (1 if kind == b"|" else 2):
-            sides.append([])
-        elif len(sides) == 3 and kind == b">":
-            ours, base, theirs = (tuple(_text(side) for side in part[:_SHOWN]) for part in sides)
-            found.append(Conflict(path, line, base, ours, theirs))
-            line += len(sides[0])
-            sides = []
-        elif sides:
-            sides[-1].append(text)
-        else:
-            line += 1
-    return tuple(found)
+    """Every clash between diff3 conflict markers in *data*; ``line`` counts as in our side's file. Long sides are cut."""
+    return tuple(
+        Conflict(path, clash.line, *(side[:_SHOWN] for side in (clash.base, clash.ours, clash.theirs)))
+        for clash, _ in (part for part in marked_parts(path, data) if not isinstance(part, bytes))
+    )
+
+
+def marked_parts(path: str, data: bytes) -> Iterator[bytes | tuple[Conflict, bytes]]:
+    """*data* in order: text without conflicts, and each clash with its own text, markers included.
+
+    The parts' texts together are *data*. Markers that do not make a whole clash are text.
+    """
+    lines, text, at, line = lines_of(data), [], 0, 1
+    while at < len(lines):
+        end = _clash_end(lines, at)
+        if end is None:
+            text.append(lines[at])
+            at, line = at + 1, line + 1
+            continue
+        if text:
+            yield b"".join(text)
+            text = []
+        sides: list[list[str]] = []
+        for part in lines[at : end - 1]:
+            if _kind(part) in (b"<", b"|", b"=") and len(sides) == {b"<": 0, b"|": 1, b"=": 2}[_kind(part)]:
+                sides.append([])
+            else:
+                sides[-1].append(_text(part))
+        ours, base, theirs = (tuple(side) for side in sides)
+        yield Conflict(path, line, base, ours, theirs), b"".join(lines[at:end])
+        at, line = end, line + len(ours)
+    if text:
+        yield b"".join(text)
+
+
+def _clash_end(lines: Sequence[bytes], at: int) -> int | None:
+    """The index behind the clash that begins at *at*, if one does."""
+    wanted = [b"<", b"|", b"=", b">"]
+    for index in range(at, len(lines)):
+        kind = _kind(lines[index])
+        if index == at and kind != b"<":
+            return None
+        if kind == wanted[0]:
+            wanted.pop(0)
+            if not wanted:
+                return index + 1
+        elif kind == b"<":
+            return None
+    return None
+
+
+def _kind(line: bytes) -> bytes:
+    marker = _MARKER.match(line)
+    return marker.group(1)[:1] if marker else b""
 
 
 def from_hunks(
@@ -123,4 +156,4 @@ def _nearest(lines: Sequence[bytes], wanted: Sequence[bytes], claimed: int) -> i
 
 
 def _text(line: bytes) -> str:
-    return line.rstrip(b"\n").decode("utf-8", "backslashreplace")
+    return line.rstrip(b"\n").decode("utf-8", "surrogateescape")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from packaging.version import Version
 
@@ -12,7 +13,7 @@ from patchset.bases import Bases, base_commit
 from patchset.environment import lock_hash
 from patchset.errors import SeriesError
 from patchset.lab import LOCK as LAB_REQUIREMENTS
-from patchset.lock import Lock, LockedPatch, LockedPin, read_lock, require_same
+from patchset.lock import Lock, LockedPatch, LockedPin, differences, read_lock, require_same
 from patchset.patch import Patch, read_patches
 from patchset.recipe import Recipe, read_recipe, recipe_file
 from patchset.series import Applied
@@ -108,6 +109,17 @@ def require_locked(resolved: Resolved) -> bool:
     if old is not None:
         require_same(file, old, resolved.lock)
     return old is None
+
+
+def relock(project: Project, recipe: Recipe, say: Callable[[str], None]) -> tuple[Path, tuple[str, ...]]:
+    """Resolve *recipe* and write its lock if that changed: (the file, the lines that changed; ``new`` for a first one)."""
+    file = recipe.file.with_suffix(".lock")
+    old = read_lock(file)
+    resolved = resolve(project, recipe, Store.open(project.workspace.store), say)
+    changed = differences(old, resolved.lock) if old else ("new",)
+    if changed:
+        write_lock(resolved)
+    return file, changed
 
 
 def write_lock(resolved: Resolved) -> None:

@@ -84,8 +84,13 @@ class Workspace:
 
     @property
     def state(self) -> Path:
-        """What a task in several steps must remember between them (JSON), and the journal of :mod:`patchset.changes`."""
+        """What a task in several steps must remember between them, as JSON."""
         return self.work / "state"
+
+    @property
+    def journal(self) -> Path:
+        """Where :mod:`patchset.changes` stages a change of several files."""
+        return self.state / "changes"
 
     @property
     def cache(self) -> Path:

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from patchset.errors import StoreError
-from patchset.store.checkouts import Checkouts
+from patchset.store.conflicts import Conflicts
 from patchset.store.git import ATTRIBUTES
 from patchset.store.remotes import Remotes
 from patchset.store.trees import Entry, Merged
@@ -22,7 +22,7 @@ from patchset.store.trees import Entry, Merged
 __all__ = ["Entry", "Merged", "Store"]
 
 
-class Store(Remotes, Checkouts):
+class Store(Remotes, Conflicts):
     """A bare repository with the trees of all pins. Build it with :meth:`open`."""
 
     @classmethod

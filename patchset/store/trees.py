@@ -33,11 +33,15 @@ class Entry:
 
 @dataclass(frozen=True)
 class Merged:
-    """A three-way merge: the resulting tree, and the paths in conflict (then the tree holds conflict markers)."""
+    """A three-way merge: the resulting tree, and the paths in conflict (then the tree holds conflict markers).
+
+    ``stages`` are what an index would hold for those: (path, stage 1 to 3 for base, ours and theirs, entry).
+    """
 
     tree: str
     conflicts: tuple[str, ...]
     messages: str
+    stages: tuple[tuple[str, int, Entry], ...] = ()
 
 
 class Trees(Objects):
@@ -186,16 +190,18 @@ class Trees(Objects):
         parent = self.commit(base, (), "base", EPOCH)
         left = self.commit(ours, (parent,), "ours", EPOCH)
         right = self.commit(theirs, (parent,), "theirs", EPOCH)
-        words = ("merge-tree", "--write-tree", "-z", "--name-only", "--messages", left, right)
+        words = ("merge-tree", "--write-tree", "-z", "--messages", left, right)
         answer = self.attempt("-c", "merge.conflictStyle=diff3", *words)
         if answer.status not in (0, 1):
             raise StoreError(
                 f"git merge-tree failed: {answer.err.strip()}", next="git --version; 2.38 or newer is needed"
             )
         head, _, rest = answer.out.partition(b"\0")
-        names, _, messages = rest.partition(b"\0\0")
-        conflicts = tuple(sorted({os.fsdecode(name) for name in names.split(b"\0") if name})) if answer.status else ()
-        return Merged(head.decode().strip(), conflicts, messages.replace(b"\0", b" ").decode("utf-8", "replace"))
+        listed, _, messages = rest.partition(b"\0\0") if answer.status else (b"", b"", rest)
+        stages = tuple(_read_stage(record) for record in listed.split(b"\0") if record)
+        conflicts = tuple(sorted({path for path, _, _ in stages}))
+        text = messages.replace(b"\0", b" ").decode("utf-8", "replace")
+        return Merged(head.decode().strip(), conflicts, text, stages)
 
     def commit(self, tree: str, parents: Sequence[str], message: str, date: datetime) -> str:
         """A commit with a fixed author and committer and the date given, so that its id depends on nothing else."""
@@ -221,6 +227,12 @@ class Trees(Objects):
             extra = {"GIT_INDEX_FILE": os.path.join(folder, "index"), "GIT_WORK_TREE": folder}
             self.run("read-tree", tree, extra=extra)
             yield extra
+
+
+def _read_stage(record: bytes) -> tuple[str, int, Entry]:
+    meta, path = record.split(b"\t", 1)
+    mode, oid, stage = meta.decode("ascii").split(" ")
+    return os.fsdecode(path), int(stage), Entry(mode, oid)
 
 
 def _files_below(root: Path) -> Iterable[Path]:

@@ -1,0 +1,150 @@
+"""What a bump writes: patch folders, the new recipe, and a copy of all declarations to try them in."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from textwrap import shorten
+
+from packaging.version import Version
+
+from patchset import rewrite, stack
+from patchset.bump.carry import Carried, Edit
+from patchset.bump.state import State
+from patchset.changes import Change
+from patchset.patch import Patch
+from patchset.probe import Finding, Verdict
+from patchset.recipe import Recipe
+from patchset.resolve import Project
+from patchset.store import Store
+from patchset.workspace import Workspace
+
+#: Characters of a probe's reason that a recipe keeps; the receipt has all of it.
+_REASON = 200
+
+
+@dataclass(frozen=True)
+class Declared:
+    """The files that a bump changes, lock aside. ``retired`` are (patch, reason); ``recipe`` is the new recipe's."""
+
+    changes: tuple[Change, ...]
+    recipe: Change
+    retired: tuple[tuple[str, str], ...]
+    replaces: bool
+
+    def in_copy(self, project: Project, directory: Path) -> Project:
+        """A copy of *project*'s declarations in *directory*, with these changes in it, read and checked."""
+        root = project.workspace.root
+        shutil.copytree(root / "recipes", directory / "recipes", ignore=shutil.ignore_patterns("__pycache__"))
+        (directory / "vendor").mkdir()
+        shutil.copy2(project.workspace.upstreams, directory / "vendor")
+        for change in self.changes:
+            target = directory / change.path.relative_to(root)
+            if change.data is None:
+                target.unlink(missing_ok=True)
+            else:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(change.data)
+        (directory / "recipes" / self.recipe.path.name).with_suffix(".lock").unlink(missing_ok=True)
+        return Project.read(Workspace(directory, project.workspace.vendor))
+
+
+def declare(
+    project: Project,
+    recipe: Recipe,
+    state: State,
+    carried: Sequence[Carried],
+    findings: Mapping[str, Finding],
+    store: Store,
+    base: str,
+) -> Declared:
+    """The declarations that say what *carried* did, for the recipe called ``state.name``."""
+    retired = {
+        item.patch: _retirement(project.patches[item.patch], state.to, findings[item.patch])
+        for item in carried
+        if findings[item.patch].verdict is Verdict.SOUND
+    }
+    text = recipe.file.read_text("utf-8")
+    head = f"vLLM {state.to}, carried there from {recipe.name} (vLLM {recipe.pin.release})."
+    if state.name != recipe.name:
+        text = rewrite.set_head(text, [head])
+    text = rewrite.set_stack(rewrite.set_pin(text, state.to), stack.of(store, base, state.to))
+    for item in recipe.retired:
+        text = rewrite.unretire(text, item.patch)
+    for patch, (reason, upstream, first) in retired.items():
+        text = rewrite.retire(text, patch, reason, upstream, first)
+    for patch, reason in state.skipped.items():
+        text = rewrite.omit(text, patch, reason)
+    new = Change(project.workspace.recipes / f"{state.name}.toml", text.encode())
+    changes = [change for item in carried for change in _edited(project.patches[item.patch], item.edit)]
+    reasons = tuple((patch, reason) for patch, (reason, _, _) in retired.items())
+    return Declared((*changes, new), new, reasons, replaces=state.name == recipe.name)
+
+
+def _retirement(patch: Patch, release: str, finding: Finding) -> tuple[str, str, str | None]:
+    """(reason, upstream reference, first release with it): of the references that this release has, the last one in."""
+    merged = [r for r in patch.references if r.first_release and Version(r.first_release) <= Version(release)]
+    latest = max(merged, key=lambda reference: Version(reference.first_release or "0"), default=None)
+    reason = f"its probe finds vLLM {release} sound: {shorten(finding.reason, _REASON, placeholder=' …')}"
+    return reason, latest.ref if latest else "", latest.first_release if latest else None
+
+
+def _edited(patch: Patch, edit: Edit) -> list[Change]:
+    """The changes to the folder of *patch*."""
+    if edit == Edit():
+        return []
+    file = patch.folder / "patch.toml"
+    text, changes = file.read_text("utf-8"), []
+    if edit.widened:
+        text = rewrite.set_range(text, *edit.widened)
+    if edit.narrowed:
+        text = _narrowed(text, patch, *edit.narrowed)
+    if edit.added:
+        added = edit.added
+        if edit.diff is not None and added.diff:
+            added = replace(added, diff=_free_name(patch, added.diff, edit.diff))
+            changes.append(Change(patch.folder / str(added.diff), edit.diff))
+        text = rewrite.add_variant(text, added)
+    changes += _unused(patch, text)
+    return [*changes, Change(file, text.encode())]
+
+
+def _narrowed(text: str, patch: Patch, releases: str, left: tuple[str, ...]) -> str:
+    """*text* with the variant *releases* for the ranges *left* only."""
+    if not left:
+        return rewrite.remove_variant(text, releases)
+    variant = next(item for item in patch.variants if item.name == releases)
+    text = rewrite.set_range(text, releases, left[0])
+    for more in left[1:]:
+        text = rewrite.add_variant(
+            text,
+            rewrite.NewVariant(
+                more,
+                variant.diff.name if variant.diff else None,
+                variant.donors,
+                variant.upstream,
+                variant.absent,
+                variant.proved,
+                variant.note,
+            ),
+        )
+    return text
+
+
+def _free_name(patch: Patch, wanted: str, data: bytes) -> str:
+    """*wanted*, or with a number where a variant of other content has that name."""
+    stem, number = wanted.removesuffix(".patch"), 1
+    while (patch.folder / wanted).exists() and (patch.folder / wanted).read_bytes() != data:
+        number += 1
+        wanted = f"{stem}-{number}.patch"
+    return wanted
+
+
+def _unused(patch: Patch, text: str) -> list[Change]:
+    """Diffs that no variant of *text* names any more go: an unused one is an error."""
+    import tomlkit
+
+    named = {item.get("diff") for item in tomlkit.parse(text).unwrap()["variant"]}
+    return [Change(v.diff, None) for v in patch.variants if v.diff and v.diff.name not in named]
