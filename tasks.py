@@ -228,6 +228,48 @@ def bump(
 
 
 @task(
+    positional=["patch"],
+    help=_help(
+        "recipe",
+        "json",
+        "wait",
+        patch="the patch to edit",
+        into="the directory for the checkout (default: work/edit-<recipe>)",
+    ),
+)
+def edit(_: Context, patch: str, recipe: str = DEFAULT, into: str = "", json: bool = False, wait: bool = True) -> None:
+    """Open a patch as a commit in a git checkout, to edit it with ordinary git; inv export writes it back."""
+    with _job(f"edit {patch}", json, wait) as (console, project):
+        from patchset import edit, series_show
+
+        opened = edit.open_patch(project, project.recipe(recipe), patch, into, console.say)
+        series_show.show_opened(console, opened, WORKSPACE.root)
+
+
+@task(
+    help=_help(
+        "recipe",
+        "json",
+        "wait",
+        from_="the checkout (default: work/edit-<recipe>)",
+        check="write nothing; fail if something would be written",
+    )
+)
+def export(
+    _: Context, recipe: str = DEFAULT, from_: str = "", check: bool = False, json: bool = False, wait: bool = True
+) -> None:
+    """Write the commits of a checkout back as the diffs of their patches; what did not change is not touched."""
+    with _job(f"export -r {recipe}", json, wait) as (console, project):
+        from patchset import export, series_show
+
+        directory = Path(from_).absolute() if from_ else WORKSPACE.work / f"edit-{recipe}"
+        plan, written = export.export(project, project.recipe(recipe), directory, write=not check)
+        series_show.show_export(console, plan, written, recipe, WORKSPACE.root, check=check)
+        if check and written:
+            raise Exit(code=SeriesError.exit_code)
+
+
+@task(
     help={
         "only": "a pytest -m expression, for example 'not real and not e2e'",
         "match": "a pytest -k expression",

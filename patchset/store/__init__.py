@@ -14,15 +14,15 @@ import tempfile
 from pathlib import Path
 
 from patchset.errors import StoreError
-from patchset.store.conflicts import Conflicts
+from patchset.store.branches import Branches, Commit
 from patchset.store.git import ATTRIBUTES
 from patchset.store.remotes import Remotes
 from patchset.store.trees import Entry, Merged
 
-__all__ = ["Entry", "Merged", "Store"]
+__all__ = ["Commit", "Entry", "Merged", "Store"]
 
 
-class Store(Remotes, Conflicts):
+class Store(Remotes, Branches):
     """A bare repository with the trees of all pins. Build it with :meth:`open`."""
 
     @classmethod

@@ -45,10 +45,10 @@ class Checkouts(Diffs):
         )
         return answer.out.decode().strip() if answer.status == 0 else None
 
-    def checkout_state(self, directory: Path) -> tuple[str, str, tuple[str, ...]]:
+    def checkout_state(self, directory: Path, *, ignored: bool = True) -> tuple[str, str, tuple[str, ...]]:
         """Branch and commit of HEAD of the checkout at *directory*, and the paths that are changed or new there.
 
-        Ignored files count, and so do files that the user told git not to look at: they may well be changed.
+        Ignored files count unless told otherwise, and so do files that the user told git not to look at: they may well be changed.
         """
         there = Repository(directory)
         branch = self.attempt("symbolic-ref", "--quiet", "HEAD", repository=there).out.decode().strip()
@@ -56,6 +56,12 @@ class Checkouts(Diffs):
         listed = self.run("ls-files", "-v", "-z", repository=there).split(b"\0")
         hidden = [os.fsdecode(record[2:]) for record in listed if record[:1].islower() or record[:1] == b"S"]
         out = self.run(
-            "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--ignored", repository=there
+            "status",
+            "--porcelain",
+            "-z",
+            "--no-renames",
+            "--untracked-files=all",
+            *(["--ignored"] if ignored else []),
+            repository=there,
         )
         return branch, head, (*hidden, *(os.fsdecode(record[3:]) for record in out.split(b"\0") if record))
