@@ -270,6 +270,173 @@ def export(
 
 
 @task(
+    positional=["id"],
+    help=_help(
+        "recipe",
+        "json",
+        "wait",
+        id="the new patch's id",
+        commit="the commit whose change it is",
+        from_="the repository with that commit (default: work/edit-<recipe>)",
+        title="default: the commit's subject",
+        why="default: the commit's message",
+        after="the patch to put it behind (default: the last one)",
+    ),
+)
+def new(
+    _: Context,
+    id: str,
+    commit: str = "HEAD",
+    from_: str = "",
+    title: str = "",
+    why: str = "",
+    after: str = "",
+    recipe: str = DEFAULT,
+    json: bool = False,
+    wait: bool = True,
+) -> None:
+    """Make a commit of a checkout a new patch of the series."""
+    with _job(f"new {id}", json, wait) as (console, project):
+        from patchset import series_edit, series_show
+
+        directory = Path(from_).absolute() if from_ else WORKSPACE.work / f"edit-{recipe}"
+        wanted = project.recipe(recipe)
+        made = series_edit.new(
+            project, wanted, id, revision=commit, directory=directory, title=title, why=why, after=after
+        )
+        series_show.show_changed(console, made, WORKSPACE.root)
+
+
+@task(
+    positional=["id"],
+    iterable=["path"],
+    help=_help(
+        "recipe",
+        "json",
+        "wait",
+        id="the new patch's id",
+        from_="the release to take files from",
+        path="a file of that release; may be given several times",
+        commit="instead: a commit to take the change of",
+        repository="the git repository with that commit",
+        title="default: made of the files or the commit",
+    ),
+)
+def backport(
+    _: Context,
+    id: str,
+    path: list[str],
+    from_: str = "",
+    commit: str = "",
+    repository: str = "",
+    title: str = "",
+    recipe: str = DEFAULT,
+    json: bool = False,
+    wait: bool = True,
+) -> None:
+    """Bring files of another release, or a commit, back as a new patch."""
+    with _job(f"backport {id}", json, wait) as (console, project):
+        from patchset import series_edit, series_show
+
+        made = series_edit.backport(
+            project,
+            project.recipe(recipe),
+            id,
+            release=from_,
+            paths=path,
+            revision=commit,
+            directory=Path(repository).absolute() if repository else None,
+            title=title,
+        )
+        series_show.show_changed(console, made, WORKSPACE.root)
+
+
+@task(
+    positional=["id"],
+    help=_help(
+        "recipe", "json", "wait", id="the patch", reason="why", everywhere="delete it, if no other recipe has it"
+    ),
+)
+def drop(
+    _: Context,
+    id: str,
+    reason: str = "",
+    everywhere: bool = False,
+    recipe: str = DEFAULT,
+    json: bool = False,
+    wait: bool = True,
+) -> None:
+    """Leave a patch out of a recipe's series, by name and with the reason."""
+    with _job(f"drop {id}", json, wait) as (console, project):
+        from patchset import series_edit, series_show
+
+        done = series_edit.drop(project, project.recipe(recipe), id, reason, everywhere=everywhere)
+        series_show.show_changed(console, done, WORKSPACE.root)
+
+
+@task(
+    positional=["id"],
+    help=_help("recipe", "json", "wait", id="the patch", before="the patch to put it before", after="… or behind"),
+)
+def move(
+    _: Context,
+    id: str,
+    before: str = "",
+    after: str = "",
+    recipe: str = DEFAULT,
+    json: bool = False,
+    wait: bool = True,
+) -> None:
+    """Put a patch elsewhere in a recipe's series, if the series still goes in."""
+    with _job(f"move {id}", json, wait) as (console, project):
+        from patchset import series_edit, series_show
+
+        done = series_edit.move(project, project.recipe(recipe), id, before=before, after=after)
+        series_show.show_changed(console, done, WORKSPACE.root)
+
+
+@task(
+    name="import",
+    positional=["source"],
+    help=_help(
+        "recipe",
+        "json",
+        "wait",
+        source="a diff, a mail or mbox, a folder of patches, or a quilt folder",
+        id="the patch's id (default: made of its title)",
+        release="the release that it was made for (default: the recipe's)",
+        split="one patch a file",
+        strict="write nothing where one does not apply",
+    ),
+)
+def import_(
+    _: Context,
+    source: str,
+    id: str = "",
+    release: str = "",
+    split: bool = False,
+    strict: bool = False,
+    recipe: str = DEFAULT,
+    json: bool = False,
+    wait: bool = True,
+) -> None:
+    """Make patches of others part of a recipe, whatever form they come in."""
+    with _job(f"import {source}", json, wait) as (console, project):
+        from patchset import importing, series_show
+
+        done = importing.import_source(
+            project,
+            project.recipe(recipe),
+            Path(source).absolute(),
+            id=id,
+            release=release,
+            split=split,
+            strict=strict,
+        )
+        series_show.show_imported(console, done, recipe, WORKSPACE.root)
+
+
+@task(
     help={
         "only": "a pytest -m expression, for example 'not real and not e2e'",
         "match": "a pytest -k expression",

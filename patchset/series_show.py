@@ -8,6 +8,8 @@ from pathlib import Path
 from patchset.console import Console
 from patchset.edit import Opened
 from patchset.export import Export
+from patchset.importing import Imported
+from patchset.series_edit import Changed
 
 
 def show_opened(console: Console, opened: Opened, root: Path) -> None:
@@ -71,6 +73,72 @@ def show_export(
     elif not check:
         ids = ", ".join(item.patch for item in export.exported)
         console.line(f"next: ./inv lock -r {recipe}, then ./inv probe -r {recipe} ({ids} changed)")
+
+
+def show_changed(console: Console, changed: Changed, root: Path) -> None:
+    """The end of ``inv new``, ``drop``, ``move`` and ``backport``."""
+    console.json(
+        {
+            "recipe": changed.recipe,
+            "patch": changed.patch,
+            "what": changed.what,
+            "evidence": list(changed.evidence),
+            "written": [relative(path, root) for path in changed.written],
+        }
+    )
+    console.line(f"{changed.patch}: {changed.what}")
+    for line in changed.evidence:
+        console.line(f"  {line}")
+    _show_written(console, changed.written, root)
+    probe = root / "recipes" / "patches" / changed.patch / "probe.py"
+    if probe in changed.written and probe.exists():
+        console.line(f"Its probe says unknown until you write it: {relative(probe, root)}")
+    console.line(f"next: ./inv lock -r {changed.recipe}, then ./inv probe -r {changed.recipe}")
+
+
+def show_imported(console: Console, imported: Imported, recipe: str, root: Path) -> None:
+    """The end of ``inv import``: each patch, and where hunks go nowhere."""
+    console.json(
+        {
+            "recipe": recipe,
+            "release": imported.release,
+            "patches": [
+                {
+                    "patch": item.id,
+                    "title": item.title,
+                    "outcome": item.outcome,
+                    "evidence": list(item.evidence),
+                    "files": item.files,
+                    "hunks": item.hunks,
+                    "failing": [{"path": p, "hunks": lost, "of": of} for p, lost, of in item.failing],
+                }
+                for item in imported.patches
+            ],
+            "skipped": list(imported.skipped),
+            "notes": list(imported.notes),
+            "written": [relative(path, root) for path in imported.written],
+        }
+    )
+    rows = []
+    for item in imported.patches:
+        lost = sum(count for _, count, _ in item.failing)
+        told = f"{lost} of {item.hunks} hunks go nowhere, in {len(item.failing)} of {item.files} files" if lost else ""
+        rows.append([item.id, item.outcome, told or f"{item.hunks} hunks in {item.files} files"])
+    console.table(["patch", f"on {imported.release}", ""], rows)
+    for item in imported.patches:
+        for path, count, of in item.failing[:20]:
+            console.line(f"  {item.id}: {path}: {count} of {of} hunks")
+        if len(item.failing) > 20:
+            console.line(f"  {item.id}: and {len(item.failing) - 20} more files (--json lists them)")
+    for line in (*imported.skipped, *imported.notes):
+        console.line(f"  {line}")
+    console.line(f"{len(imported.written)} files written. The probes say unknown until somebody writes them.")
+    console.line(f"next: ./inv forecast -r {recipe} shows on which releases how much fails")
+
+
+def _show_written(console: Console, written: Sequence[Path], root: Path) -> None:
+    for path in written:
+        console.line(f"  {'wrote' if path.exists() else 'removed'}  {relative(path, root)}")
 
 
 def relative(path: Path, root: Path) -> str:

@@ -60,7 +60,7 @@ class Diffs(Trees):
             for status, before, after in zip(words[::3], words[1::3], words[2::3], strict=True)
         }
 
-    def apply(self, tree: str, diff: bytes, *, reverse: bool = False) -> tuple[str | None, str]:
+    def apply(self, tree: str, diff: bytes, *, reverse: bool = False, strip: int = 1) -> tuple[str | None, str]:
         """*diff* on *tree*: (the new tree id, '') or (None, what git said). No fuzz, no whitespace leniency.
 
         *reverse* tells whether the change could be taken out again, that is, whether it is there already.
@@ -72,7 +72,7 @@ class Diffs(Trees):
                 "apply",
                 "--cached",
                 "--whitespace=nowarn",
-                "-p1",
+                f"-p{strip}",
                 *(["--reverse"] if reverse else []),
                 "-",
                 stdin=diff,

@@ -1,0 +1,124 @@
+"""A patch that is new here: its folder, its place in one recipe, and its absence, by name, from the others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from patchset import rewrite
+from patchset.changes import Change
+from patchset.errors import DeclarationError
+from patchset.patch import Donor
+from patchset.recipe import Recipe, read_recipe
+from patchset.resolve import Project
+
+#: What a generated text says; lint finds it, and so does a person.
+UNWRITTEN = "no probe written yet"
+NOBODY_SAID = "Nobody has said yet when this can go."
+
+_PROBE = '''\
+"""No probe yet: this says so, and no runtime is made with the patch until it shows the defect by running the tree."""
+
+import json
+
+print(json.dumps({{"verdict": "unknown", "reason": {reason!r}, "checks": []}}))
+'''
+
+
+@dataclass(frozen=True)
+class NewPatch:
+    """What a patch will be. ``diff`` and ``donors`` are its one variant, for ``release`` alone."""
+
+    id: str
+    title: str
+    why: str
+    kind: str
+    date: datetime
+    release: str
+    diff: bytes | None
+    donors: tuple[Donor, ...] = ()
+
+
+def changes_for(project: Project, recipe: Recipe, patches: Sequence[NewPatch], after: str = "") -> list[Change]:
+    """The files that make *patches* part of *recipe*, behind the patch *after* (empty: at the end of its series).
+
+    Every other recipe leaves them out by name: what was made for one release claims nothing about another.
+
+    :raises DeclarationError: an id is taken or none; *after* is not in the series.
+    """
+    ids = [patch.id for patch in patches]
+    for patch in patches:
+        check_id(project, patch.id)
+    if after and after not in recipe.series:
+        raise DeclarationError(
+            f"recipe {recipe.name} has no patch {after!r} in its series (it has: {', '.join(recipe.series)})",
+            where=str(recipe.file),
+            next="name one of those with --after",
+        )
+    at = recipe.series.index(after) + 1 if after else len(recipe.series)
+    series = [*recipe.series[:at], *ids, *recipe.series[at:]]
+    changes = [change for patch in patches for change in _folder(project, patch)]
+    changes.append(Change(recipe.file, rewrite.set_series(recipe.file.read_text("utf-8"), series).encode()))
+    for other in other_recipes(project, recipe):
+        text = other.file.read_text("utf-8")
+        for patch in patches:
+            text = rewrite.omit(text, patch.id, f"made for {recipe.name}; not tried on {other.pin.release} yet")
+        changes.append(Change(other.file, text.encode()))
+    return changes
+
+
+def other_recipes(project: Project, recipe: Recipe | None) -> list[Recipe]:
+    """Every recipe of the clone but *recipe*."""
+    files = sorted(project.workspace.recipes.glob("*.toml"))
+    found = [read_recipe(file, project.upstreams, project.patches) for file in files]
+    return [item for item in found if recipe is None or item.file.resolve() != recipe.file.resolve()]
+
+
+def check_id(project: Project, id: str) -> None:
+    """:raises DeclarationError: *id* is none, or is taken."""
+    if not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", id):
+        raise DeclarationError(
+            f"{id!r} is no patch id: lower-case letters, digits, '-' and '.'", next=f"for example {slug(id)}"
+        )
+    if id in project.patches or (project.workspace.patches / id).exists():
+        raise DeclarationError(
+            f"there is a patch {id} already",
+            where=str(project.workspace.patches / id),
+            next="choose another id, or edit that one: ./inv edit " + id,
+        )
+
+
+def slug(text: str, limit: int = 60) -> str:
+    """*text* as a patch id: lower-case letters, digits and '-'."""
+    words = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+    return words[:limit].rstrip("-") or "patch"
+
+
+def free_id(project: Project, wanted: str, taken: Sequence[str]) -> str:
+    """*wanted*, or with a number behind it where that is taken."""
+    id, number = wanted, 1
+    while id in taken or id in project.patches or (project.workspace.patches / id).exists():
+        number += 1
+        id = f"{wanted}-{number}"
+    return id
+
+
+def plain(text: str) -> str:
+    """*text* without the control characters that no declaration may hold."""
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]", "�", text.replace("\r\n", "\n"))
+
+
+def _folder(project: Project, patch: NewPatch) -> list[Change]:
+    folder: Path = project.workspace.patches / patch.id
+    name = f"{patch.release}.patch" if patch.diff is not None else None
+    variant = rewrite.NewVariant(f"=={patch.release}", diff=name, donors=patch.donors)
+    title = plain(patch.title).strip() or patch.id
+    text = rewrite.patch_toml(
+        title, patch.kind, patch.date, plain(patch.why).strip() or title, NOBODY_SAID, variants=[variant]
+    )
+    probe = _PROBE.format(reason=f"{UNWRITTEN}: show what is wrong without it: {title}")
+    changes = [Change(folder / "patch.toml", text.encode()), Change(folder / "probe.py", probe.encode())]
+    return [*changes, Change(folder / name, patch.diff)] if name and patch.diff is not None else changes
