@@ -436,6 +436,43 @@ def import_(
         series_show.show_imported(console, done, recipe, WORKSPACE.root)
 
 
+@task(positional=["recipe", "other"], help=_help("recipe", "json", "wait", other="the recipe to compare it with"))
+def diff(_: Context, recipe: str, other: str, json: bool = False, wait: bool = True) -> None:
+    """What two recipes make different: pin, stack, order, and each patch's change and its place."""
+    with _job(f"diff {recipe} {other}", json, wait) as (console, project):
+        from patchset import compare, review_show
+
+        found = compare.compare(project, project.recipe(recipe), project.recipe(other))
+        review_show.show_comparison(console, found)
+
+
+@task(help=_help("recipe", "json", "wait", dot="also write it there in the DOT language", svg="also draw it there"))
+def graph(
+    _: Context, recipe: str = DEFAULT, dot: str = "", svg: str = "", json: bool = False, wait: bool = True
+) -> None:
+    """Which patches depend on which, found by trying the trees."""
+    with _job(f"graph -r {recipe}", json, wait) as (console, project):
+        from patchset import graph, review_show
+
+        found = graph.of_recipe(project, project.recipe(recipe), console.say)
+        written = graph.write(found, dot, svg)
+        review_show.show_graph(console, found, written, WORKSPACE.root)
+
+
+@task(help=_help("json", "wait", write="bring recipes/PATCHES.md up to date"))
+def lint(_: Context, write: bool = False, json: bool = False, wait: bool = True) -> None:
+    """What is wrong with patches, recipes and locks, all at once, and what could not be checked."""
+    with _reporting(json) as console:
+        from patchset import lint, review_show
+        from patchset.changes import finish_changes
+
+        with WORKSPACE.only_run("lint", wait=wait, say=console.say):
+            finish_changes(WORKSPACE.journal)
+            report = lint.lint(WORKSPACE, write=write, say=console.say)
+        review_show.show_report(console, report, WORKSPACE.root)
+        lint.require(report)
+
+
 @task(
     help={
         "only": "a pytest -m expression, for example 'not real and not e2e'",

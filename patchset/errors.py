@@ -127,6 +127,13 @@ class WorktreeError(PatchsetError):
     kind = "worktree"
 
 
+class LintError(PatchsetError):
+    """A patch, recipe or lock breaks a rule of this project."""
+
+    exit_code = 15
+    kind = "lint"
+
+
 class Interrupted(PatchsetError):
     """Ctrl-C."""
 
