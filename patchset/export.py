@@ -94,7 +94,7 @@ def plan_commits(
 ) -> Export:
     """The same for *commits*, oldest first, on the base of *resolved*."""
     steps = [step for step in resolved.applied.steps if step.outcome.changes_tree]
-    grouped = _by_patch(commits, {project.patches[step.patch].title: step.patch for step in steps}, store, directory)
+    grouped = _by_patch(commits, [step.patch for step in steps], directory)
     _check_order(list(grouped), [step.patch for step in steps], directory, resolved.recipe.name)
     bases = project.bases(store)
     at = _At(store, bases, project.patches, resolved)
@@ -143,11 +143,10 @@ def _tip(store: Store, directory: Path) -> str:
     return store.bring_head(directory)
 
 
-def _by_patch(
-    commits: Sequence[Commit], titles: Mapping[str, str], store: Store, directory: Path
-) -> dict[str, list[Commit]]:
-    """Patch → its commits, in the order in which patches first come."""
+def _by_patch(commits: Sequence[Commit], known: Sequence[str], directory: Path) -> dict[str, list[Commit]]:
+    """Patch → its commits, in the order in which patches first come. A fixup belongs to the last commit it can mean."""
     found: dict[str, list[Commit]] = {}
+    subjects: dict[str, str] = {}
     for commit in commits:
         short = f"{commit.id[:12]} ({commit.subject})"
         if len(commit.parents) != 1:
@@ -157,17 +156,19 @@ def _by_patch(
                 next=f"git -C {directory} rebase -i, without the merge",
             )
         trailers = _TRAILER.findall(commit.message)
-        patch = titles.get(_FIXUP.sub("", commit.subject), "") if _FIXUP.match(commit.subject) else ""
-        patch = patch or (trailers[-1] if trailers else "")
-        if patch not in titles.values():
+        fixup = _FIXUP.match(commit.subject)
+        patch = subjects.get(_FIXUP.sub("", commit.subject), "") if fixup else trailers[-1] if trailers else ""
+        if patch not in known:
             raise SeriesError(
                 f"commit {short} belongs to no patch of the series"
-                + (f": it names {patch!r}" if patch else ": it has no line Patch: ID"),
+                + (f": it names {patch!r}" if patch else ": it has no line Patch: ID, and is no fixup of one that has"),
                 where=str(directory),
                 next=f"./inv new ID --commit {commit.id[:12]} --from {directory}, or fold it into a patch: "
                 f"git -C {directory} rebase -i",
             )
         found.setdefault(patch, []).append(commit)
+        if not fixup:
+            subjects[commit.subject] = patch
     return found
 
 
