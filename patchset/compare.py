@@ -128,18 +128,21 @@ def _of_hunk(file: FileDiff, hunk: Hunk, old: Sequence[bytes]) -> list[Change]:
     for tag, a, b, c, d in SequenceMatcher(None, hunk.old, hunk.new, autojunk=False).get_opcodes():
         if tag != "equal":
             line = hunk.old_start + a
-            found.append(Change(show(file.path), line, scope_at(old, line), hunk.old[a:b], hunk.new[c:d]))
+            scope = scope_at(old, line, inserted=a == b)
+            found.append(Change(show(file.path), line, scope, hunk.old[a:b], hunk.new[c:d]))
     return found
 
 
-def scope_at(lines: Sequence[bytes], line: int) -> str:
-    """The classes and functions around *line* (from 1) of a Python file, as ``Class.function``; empty at the top."""
+def scope_at(lines: Sequence[bytes], line: int, *, inserted: bool = False) -> str:
+    """The classes and functions around *line* (from 1) of a Python file, as ``Class.function``; empty at the top.
+
+    :param inserted: nothing stands at *line* yet: what comes in before it can also belong to the block that ends there.
+    """
     names: list[str] = []
     following = (text for text in lines[max(line - 1, 0) :] if text.strip())
     preceding = (text for text in reversed(lines[: max(line - 1, 0)]) if text.strip())
     here = next(following, b"")
-    above = next(preceding, b"")
-    # a line added at the end of a function stands before the next one's first line
+    above = next(preceding, b"") if inserted else b""
     limit = max(len(here) - len(here.lstrip()), len(above) - len(above.lstrip()))
     for text in reversed(lines[: max(line - 1, 0)]):
         match = _SCOPE.match(text)

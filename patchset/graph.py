@@ -10,6 +10,7 @@ from pathlib import Path
 
 from patchset import process
 from patchset.errors import MissingTool, PatchsetError
+from patchset.outcome import Outcome
 from patchset.patch import Patch
 from patchset.recipe import Recipe
 from patchset.resolve import Project
@@ -23,7 +24,8 @@ class Graph:
     """The patches of a series that change the tree, in order.
 
     ``needs`` maps each to a smallest set of earlier ones without which it does not go in; ``declared`` to what its
-    patch.toml requires; ``order_matters`` are pairs that both go in alone and give another tree the other way round.
+    patch.toml requires; ``order_matters`` are pairs that both go in alone, and the other way round give another tree or do
+    not go in. To go in is to become what it becomes in the series: a merge in place of a plain application is a need.
     ``idle`` are patches that change nothing on this base.
     """
 
@@ -67,7 +69,7 @@ def graph(
     tries = _Tries(store, release, donor_file)
     changing, idle, tree, touched = [], [], base, {}
     for patch in patches:
-        after = tries.on(tree, patch)
+        after = tries.first(tree, patch)
         if after is None:
             idle.append(patch.id)
             continue
@@ -138,13 +140,22 @@ class _Tries:
         self._store = store
         self._release = release
         self._donor_file = donor_file
-        self._known: dict[tuple[str, str], str | None] = {}
+        self._known: dict[tuple[str, str], tuple[Outcome, str] | None] = {}
+        self._wanted: dict[str, Outcome] = {}
+
+    def first(self, tree: str, patch: Patch) -> str | None:
+        """The tree after *patch* in the series itself, which says what it is to go in; None where it changes nothing."""
+        found = self._on(tree, patch)
+        if found is None:
+            return None
+        self._wanted[patch.id] = found[0]
+        return found[1]
 
     def on(self, tree: str, patch: Patch) -> str | None:
-        """The tree after *patch*; None where it changes nothing there or does not go in."""
-        if (tree, patch.id) not in self._known:
-            self._known[tree, patch.id] = self._try(tree, patch)
-        return self._known[tree, patch.id]
+        """The tree after *patch*; None where it does not become what it becomes in the series."""
+        found = self._on(tree, patch)
+        good = found is not None and found[0] in (Outcome.APPLIES, self._wanted[patch.id])
+        return found[1] if found and good else None
 
     def all_on(self, tree: str, patches: Sequence[Patch]) -> str | None:
         """The tree after all of *patches*; None where one does not go in."""
@@ -155,13 +166,18 @@ class _Tries:
             tree = after
         return tree
 
-    def _try(self, tree: str, patch: Patch) -> str | None:
+    def _on(self, tree: str, patch: Patch) -> tuple[Outcome, str] | None:
+        if (tree, patch.id) not in self._known:
+            self._known[tree, patch.id] = self._try(tree, patch)
+        return self._known[tree, patch.id]
+
+    def _try(self, tree: str, patch: Patch) -> tuple[Outcome, str] | None:
         try:
             variant = patch.variant_for(self._release)
             step = apply_patch(self._store, tree, "", patch, variant, self._donor_file, verify=False)
         except PatchsetError:
             return None
-        return step.tree if step.outcome.changes_tree else None
+        return (step.outcome, step.tree) if step.outcome.changes_tree else None
 
 
 # -- drawn --------------------------------------------------------------------------------------------------------------

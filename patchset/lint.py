@@ -115,14 +115,20 @@ def lint(workspace: Workspace, *, write: bool = False, say: Callable[[str], None
         found, left = _exports(project, recipe, bases)
         findings += found
         not_checked += left
-    page = patches_page.page(list(patches.values()), recipes)
-    written = ()
+    written: tuple[Path, ...] = ()
     file = patches_page.file_of(workspace.recipes)
-    if write:
-        written = commit_changes([Change(file, page.encode())], workspace.journal)
-    elif not file.is_file() or file.read_text("utf-8") != page:
-        what = "it is not what the declarations say" if file.is_file() else "it is not there"
-        findings.append(Finding("error", "page", str(file), what, "./inv lint --write"))
+    try:
+        page = patches_page.page(list(patches.values()), recipes)
+    except DiffRefused as error:
+        not_checked.append(
+            NotChecked("page", file.name, f"a diff is refused: {error.where}", "mend it, then ./inv lint")
+        )
+    else:
+        if write:
+            written = commit_changes([Change(file, page.encode())], workspace.journal)
+        elif not file.is_file() or file.read_text("utf-8") != page:
+            what = "it is not what the declarations say" if file.is_file() else "it is not there"
+            findings.append(Finding("error", "page", str(file), what, "./inv lint --write"))
     return Report(tuple(findings), tuple(not_checked), written)
 
 
