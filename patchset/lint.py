@@ -308,7 +308,7 @@ def _lock(project: Project, recipe: Recipe) -> Iterator[Finding]:
         return
     said = [(item.id, item.digest) for item in lock.patches]
     if (
-        said != [(name, project.patches[name].digest()) for name in recipe.series]
+        said != [(name, project.patches[name].digest_for(recipe.pin.release)) for name in recipe.series]
         or lock.pin.release != recipe.pin.release
     ):
         yield Finding("error", "lock", str(file), "it is of other patches, or of another order or release", again)

@@ -13,7 +13,7 @@ from patchset.patch import Donor
 from patchset.series import Outcome
 from patchset.upstream import sha256, version
 
-FORMAT = 1
+FORMAT = 2
 
 _HEADER = """\
 # What {recipe}.toml resolved to. Written by `inv lock`; do not edit. `inv runtime` makes nothing else than this.
@@ -44,11 +44,10 @@ class LockedPin:
 
 @dataclass(frozen=True)
 class LockedPatch:
-    """One patch: the digest of its folder, what became of it, and tree and commit after it."""
+    """One patch: the digest of what it is at this release, what became of it, and tree and commit after it."""
 
     id: str
     digest: str
-    variant: str
     outcome: Outcome
     tree: str
     commit: str
@@ -98,7 +97,6 @@ class Lock:
                     [
                         ("id", patch.id),
                         ("digest", patch.digest),
-                        ("variant", patch.variant),
                         ("outcome", patch.outcome.value),
                         ("tree", patch.tree),
                         ("commit", patch.commit),
@@ -181,7 +179,6 @@ def _read_patch(table: Table) -> LockedPatch:
     patch = LockedPatch(
         table.text("id"),
         table.parsed("digest", sha256),
-        table.text("variant"),
         Outcome(table.one_of("outcome", [outcome.value for outcome in Outcome])),
         table.parsed("tree", _object_id),
         table.parsed("commit", _object_id),

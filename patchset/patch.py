@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 
@@ -125,13 +126,24 @@ class Patch:
 
         return min(self.variants, key=distance)
 
-    def digest(self) -> str:
-        """sha256 over patch.toml, the diffs and the probe: what the patch says, does and proves."""
-        files = [self.folder / "patch.toml", self.probe, *sorted({v.diff for v in self.variants if v.diff})]
-        total = hashlib.sha256()
-        for file in files:
-            total.update(hashlib.sha256(file.read_bytes()).digest())
-        return total.hexdigest()
+    def digest_for(self, release: str) -> str:
+        """sha256 of what the patch says, does and proves at *release*.
+
+        What it does at other releases does not count, nor how far the range of its variant reaches: another release that
+        is covered changes nothing about this one.
+        """
+        variant = self.variant_for(release)
+        diff = hashlib.sha256(variant.diff.read_bytes()).hexdigest() if variant.diff else None
+        content = [
+            self.title,
+            self.date.isoformat(),
+            diff,
+            *([asdict(item) for item in part] for part in (variant.donors, variant.upstream, variant.absent)),
+            variant.proved,
+            variant.note,
+            hashlib.sha256(self.probe.read_bytes()).hexdigest(),
+        ]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
 def read_patches(folder: Path, upstream: Upstream) -> dict[str, Patch]:

@@ -11,7 +11,7 @@ from packaging.version import Version
 from patchset import series, sources
 from patchset.bases import Bases, base_commit
 from patchset.environment import lock_hash
-from patchset.errors import SeriesError
+from patchset.errors import DeclarationError, SeriesError
 from patchset.lab import LOCK as LAB_REQUIREMENTS
 from patchset.lock import Lock, LockedPatch, LockedPin, differences, read_lock, require_same
 from patchset.patch import Patch, read_patches
@@ -114,7 +114,12 @@ def require_locked(resolved: Resolved) -> bool:
 def relock(project: Project, recipe: Recipe, say: Callable[[str], None]) -> tuple[Path, tuple[str, ...]]:
     """Resolve *recipe* and write its lock if that changed: (the file, the lines that changed; ``new`` for a first one)."""
     file = recipe.file.with_suffix(".lock")
-    old = read_lock(file)
+    try:
+        old = read_lock(file)
+    except DeclarationError as error:  # of an older version of this tool, or damaged: it is made anew, by request
+        say(f"  the lock there cannot be read and is made anew: {error}")
+        file.unlink()
+        old = None
     resolved = resolve(project, recipe, Store.open(project.workspace.store), say)
     changed = differences(old, resolved.lock) if old else ("new",)
     if changed:
@@ -177,7 +182,7 @@ def _lock(project: Project, recipe: Recipe, release: Release, base: BaseTree, ap
     upstream = project.upstreams[recipe.pin.upstream]
     patches = tuple(
         LockedPatch(
-            step.patch, project.patches[step.patch].digest(), step.variant, step.outcome, step.tree, step.commit
+            step.patch, project.patches[step.patch].digest_for(release.version), step.outcome, step.tree, step.commit
         )
         for step in applied.steps
     )

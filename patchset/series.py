@@ -103,7 +103,7 @@ def apply_patch(
                 next=f"look at {variant.diff}: it describes the tree as it already is",
             )
         if commit:
-            message = f"{patch.title}\n\nPatch: {patch.id}\nVariant: {variant.name}"
+            message = f"{patch.title}\n\nPatch: {patch.id}"
             commit = store.commit(became.tree, (commit,), message, patch.date)
     touched = store.changed_paths(tree, became.tree) if became.tree != tree else ()
     return Step(

@@ -152,12 +152,25 @@ def test_patches_come_in_the_order_of_their_names(patch_folder: Callable[..., Pa
     assert list(read_patches(folders, upstream)) == ["a", "b"]
 
 
-@pytest.mark.parametrize("name", ["patch.toml", "a.patch", "probe.py"])
-def test_digest_changes_with_each_file_that_matters(
-    name: str, patch_folder: Callable[..., Path], upstream: Upstream
+@pytest.mark.parametrize(
+    ("name", "old", "new", "changes"),
+    [
+        ("a.patch", b"", b"#\n", True),
+        ("probe.py", b"", b"#\n", True),
+        ("patch.toml", b'title = "T"', b'title = "U"', True),
+        ("patch.toml", b'diff = "a.patch"\n', b'diff = "a.patch"\nnote = "n"\n', True),
+        ("patch.toml", b"<=1.2", b"<=1.9", False),
+        ("patch.toml", b"", b'\n[[variant]]\nreleases = "==1.10"\nabsent = [{ file = "f" }]\n', False),
+        ("patch.toml", b'drop-when = "d"', b'drop-when = "e"', False),
+    ],
+)
+def test_digest_is_of_what_matters_at_one_release(
+    name: str, old: bytes, new: bytes, changes: bool, patch_folder: Callable[..., Path], upstream: Upstream
 ) -> None:
+    """Another release that is covered must not make the locks of this one out of date."""
     folder = patch_folder(DIFF, FILES)
-    before = read_patch(folder, upstream).digest()
-    assert read_patch(folder, upstream).digest() == before
-    (folder / name).write_bytes((folder / name).read_bytes() + b"#\n")
-    assert read_patch(folder, upstream).digest() != before
+    before = read_patch(folder, upstream).digest_for("1.0")
+    assert read_patch(folder, upstream).digest_for("1.0") == before
+    data = (folder / name).read_bytes()
+    (folder / name).write_bytes(data.replace(old, new) if old else data + new)
+    assert (read_patch(folder, upstream).digest_for("1.0") != before) is changes

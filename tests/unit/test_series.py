@@ -276,7 +276,7 @@ def test_patches_build_on_each_other_one_commit_each(
     applied = series(make_tree({"f": OLD}), one, two)
     assert (applied.tree, applied.touched) == (make_tree({"f": last, "g": b"x\n"}), ("f", "g"))
     assert bench.run("rev-list", "--count", applied.commit) == b"3\n"
-    assert b"Patch: two\nVariant: ==1.0" in bench.run("cat-file", "commit", applied.commit)
+    assert b"\n\nPatch: two\n" in bench.run("cat-file", "commit", applied.commit)
     assert b"committer patchset <patchset@localhost> 1795996800 +0000" in bench.run(
         "cat-file", "commit", applied.commit
     )

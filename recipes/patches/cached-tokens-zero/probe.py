@@ -119,10 +119,18 @@ def prepare(tree: Path) -> None:
     # Nothing here looks at images, and a torchvision of another torch build fails on import.
     sys.modules["torchvision"] = None  # type: ignore[assignment]
     if importlib.util.find_spec("mistral_common") is None:
-        # 0.21.0-0.23.0 need one vendor's tool calls to import at all; its package caps NumPy. Nothing here has tools.
-        tools = types.ModuleType("vllm.tool_parsers.mistral_tool_parser")
-        tools.__dict__.update(MistralToolCall=type("MistralToolCall", (), {}))
-        sys.modules[tools.__name__] = tools
+        # 0.19.1-0.23.0 need one vendor's tool calls and tokenizer to get anywhere; its package caps NumPy. No tools here.
+        stand_in("vllm.tool_parsers.mistral_tool_parser", "MistralToolCall")
+        stand_in("vllm.tokenizers.mistral", "MistralTokenizer")
+    if importlib.util.find_spec("diskcache") is None:
+        # 0.19.1 imports it at once, for compiled grammars on the disk; later releases where one is used. None is here.
+        stand_in("diskcache", "Cache")
+
+
+def stand_in(module: str, name: str) -> None:
+    """A module that holds one empty class, of which nothing is ever an instance."""
+    sys.modules[module] = types.ModuleType(module)
+    setattr(sys.modules[module], name, type(name, (), {}))
 
 
 def where(error: BaseException, tree: Path) -> str:

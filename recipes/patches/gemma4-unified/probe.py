@@ -25,7 +25,8 @@ MODEL_MODULE = "gemma4_unified"
 MODELS = "vllm/model_executor/models"
 CONFIGS = f"{MODELS}/config.py"
 CONVERTORS = "vllm/transformers_utils/model_arch_config_convertor.py"
-PROPOSER = "vllm/v1/spec_decode/llm_base_proposer.py"
+# The drafters' common code; up to 0.19.1 it is in the second.
+PROPOSERS = ("vllm/v1/spec_decode/llm_base_proposer.py", "vllm/v1/spec_decode/eagle.py")
 SPECULATIVE = "vllm/config/speculative.py"
 
 TEXT = "hello <|image|>"
@@ -54,6 +55,7 @@ def main(tree: Path) -> dict[str, Any]:
         run("convertor", check_table, tree, CONVERTORS, convertor_table, "gemma4_unified", "gemma4"),
         run("convertor-text", check_table, tree, CONVERTORS, convertor_table, "gemma4_unified_text", "gemma4_text"),
         run("text-only-bypass", check_text_only),
+        run("embedder", check_embedder),
         run("end-of-audio-token", check_end_of_audio),
         run("suppress-tokens", check_suppress_tokens),
         run("draft-assistant", check_draft_assistant, tree),
@@ -229,6 +231,20 @@ def check_text_only() -> Outcome:
     return "sound", f"{TEXT!r} without an image becomes {found}"
 
 
+def check_embedder() -> Outcome:
+    """Soft tokens are normalized and then projected into the language model, as in transformers, and not the reverse."""
+    import torch
+
+    torch.manual_seed(0)
+    soft, weight = torch.randn(3, 8), torch.randn(8, 4)
+    part = types.SimpleNamespace(embedding_projection=lambda tokens: (tokens @ weight, None))
+    part.embedding_pre_projection_norm = part.embedding_post_projection_norm = lambda tokens: tokens / tokens.norm()
+    embedder = importlib.import_module("vllm.model_executor.models.gemma4_mm").Gemma4MultimodalEmbedder
+    if not torch.allclose(embedder.forward(part, soft), soft / soft.norm() @ weight):
+        return "defect", f"{MODELS}/gemma4_mm.py: {embedder.__name__} does not normalize before it projects"
+    return "sound", "soft tokens are normalized, then projected"
+
+
 def check_end_of_audio() -> Outcome:
     """An audio item is closed with the unified configuration's own end token."""
     config = unified_config()
@@ -295,15 +311,16 @@ def check_draft_assistant(tree: Path) -> Outcome:
 
 def check_draft_image_token(tree: Path) -> Outcome:
     """Read, not executed: a drafter takes image_token_id from the target, whose config has no image_token_index."""
-    nodes = [node for node in ast.walk(parsed(tree / PROPOSER)) if isinstance(node, (ast.List, ast.Tuple, ast.Set))]
+    path = next(path for path in PROPOSERS if (tree / path).is_file())
+    nodes = [node for node in ast.walk(parsed(tree / path)) if isinstance(node, (ast.List, ast.Tuple, ast.Set))]
     named = [(node.lineno, {item.value for item in node.elts if isinstance(item, ast.Constant)}) for node in nodes]
     lists = [(line, names) for line, names in named if TOWER_ARCHITECTURE in names]
     if not lists:
-        return "absent", f"{PROPOSER} has no list that names {TOWER_ARCHITECTURE}"
+        return "absent", f"{path} has no list that names {TOWER_ARCHITECTURE}"
     missing = [line for line, names in lists if ARCHITECTURE not in names]
     if missing:
-        return "defect", f"{PROPOSER}:{missing[0]} names {TOWER_ARCHITECTURE} but not the unified model"
-    return "sound", f"{PROPOSER}:{lists[0][0]} (read, not executed)"
+        return "defect", f"{path}:{missing[0]} names {TOWER_ARCHITECTURE} but not the unified model"
+    return "sound", f"{path}:{lists[0][0]} (read, not executed)"
 
 
 @cache
