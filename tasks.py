@@ -170,6 +170,18 @@ def bump(
             raise Exit(code=SeriesError.exit_code)
 
 
+@task(help=help_for("json", "wait", add="make that release known: its archive is fetched, its hash written down"))
+def releases(_: Context, add: str = "", json: bool = False, wait: bool = True) -> None:
+    """Which releases are known, and which are new on the index."""
+    with job("releases", json, wait) as (console, project):
+        from patchset import releases, summary
+
+        if add:
+            summary.show_added(console, releases.add(project, add, console.say))
+        else:
+            summary.show_releases(console, releases.listed(project))
+
+
 @task(
     help={
         "only": "a pytest -m expression, for example 'not real and not e2e'",

@@ -121,7 +121,7 @@ def _read_pin(table: Table, upstreams: Mapping[str, Upstream]) -> PinDeclaration
         raise table.error(
             f"release {release} of {name} is not known",
             key="release",
-            next="add it to vendor/upstreams.toml with the date, size and sha256 of its source archive",
+            next=f"./inv releases --add {release}",
         )
     pin = PinDeclaration(
         name,

@@ -63,7 +63,7 @@ def add_variant(text: str, variant: NewVariant) -> str:
     ranges = [item["releases"] for item in _read(text).get("variant", [])]
     after = [index for index, releases in enumerate(ranges) if lower_bound(releases) > lower_bound(variant.releases)]
     before = ("variant", after[0]) if after else None
-    return _insert(text, _variant(variant), before)
+    return insert_table(text, _variant(variant), before)
 
 
 def set_range(text: str, old: str, new: str) -> str:
@@ -185,7 +185,7 @@ def omit(text: str, patch: str, reason: str) -> str:
     """*text* with *patch* left out by name; it is not in its series afterwards."""
     text = set_series(text, [name for name in _read(text)["series"]["patches"] if name != patch])
     block = f"[[series.omit]]\npatch = {_value(patch)}\nreason = {_value(reason)}\n"
-    return _insert(unretire(text, patch), block, _after_series(text))
+    return insert_table(unretire(text, patch), block, _after_series(text))
 
 
 def unomit(text: str, patch: str) -> str:
@@ -201,7 +201,7 @@ def retire(text: str, patch: str, reason: str, upstream: str = "", first_release
     if first_release:
         lines.append(f"first-release = {_value(first_release)}")
     text = unretire(text, patch)
-    return _insert(text, "\n".join(lines) + "\n", _after_series(text))
+    return insert_table(text, "\n".join(lines) + "\n", _after_series(text))
 
 
 def unretire(text: str, patch: str) -> str:
@@ -265,7 +265,8 @@ def _lines(text: str) -> list[str]:
     return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
-def _insert(text: str, block: str, before: tuple[str | int, ...] | None) -> str:
+def insert_table(text: str, block: str, before: tuple[str | int, ...] | None) -> str:
+    """*text* with the table *block* before the one at the place *before* (keys and indices); None: at the end."""
     lines = _lines(text)
     at = next((line for place, line in _tables(text) if place == before), len(lines))
     head, tail = "".join(lines[:at]).rstrip("\n"), "".join(lines[at:])

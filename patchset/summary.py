@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from patchset import receipt
 from patchset.console import Console
 from patchset.proof import Exposure, Proof
+from patchset.releases import Listed
 from patchset.resolve import Resolved
 from patchset.runtime import Runtime
+from patchset.upstream import Release
 
 
 def show_runtime(console: Console, made: Runtime, root: Path) -> None:
@@ -110,6 +113,26 @@ def show_proofs(console: Console, recipe: str, proofs: Sequence[Proof], omitted:
                 console.line(f"  {side:<8}{check.verdict.value:<8}{check.name}: {check.reason}")
             if not finding.checks:
                 console.line(f"  {side:<8}{finding.verdict.value:<8}{finding.reason}")
+
+
+def show_releases(console: Console, listed: Listed) -> None:
+    """The end of ``inv releases``."""
+    console.json({**asdict(listed)})
+    console.line(f"known of {listed.upstream}: {', '.join(listed.known)}")
+    if listed.why:
+        console.line(f"not asked: the package index: {listed.why}")
+    elif not listed.new:
+        console.line("the package index has no later one")
+    for release in listed.new:
+        console.line(f"new      {release}: ./inv releases --add {release}, then ./inv forecast --releases {release}")
+
+
+def show_added(console: Console, release: Release) -> None:
+    """The end of ``inv releases --add``."""
+    moment = release.date.strftime("%Y-%m-%dT%H:%M:%SZ")
+    console.json({"release": release.version, "date": moment, "sha256": release.sha256, "size": release.size})
+    console.line(f"{release.version} of {moment} is known now; its hash stands in vendor/upstreams.toml")
+    console.line(f"next: ./inv forecast --probes --releases {release.version}, then ./inv bump --to {release.version}")
 
 
 def show_smoke(console: Console, result: Mapping[str, Any], wheel: Path) -> None:

@@ -46,7 +46,7 @@ class Upstream:
             raise DeclarationError(
                 f"release {version} of {self.name} is not known (known: {', '.join(self.releases)})",
                 where="vendor/upstreams.toml",
-                next="add it there with the date, size and sha256 of its source archive",
+                next=f"./inv releases --add {version}",
             )
         return self.releases[version]
 

@@ -44,6 +44,7 @@ def write_project(
     """
     workspace = Workspace(root)
     workspace.archives.mkdir(parents=True)
+    workspace.patches.mkdir(parents=True)
     upstreams = '[vllm]\ndistribution = "vllm"\nrepository = "https://host.invalid/vllm.git"\ntag = "v{release}"\n'
     for release, files in releases.items():
         data = sdist(release, {**STACK, **files})
