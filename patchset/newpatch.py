@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -18,6 +18,11 @@ from patchset.resolve import Project
 #: What a generated text says; lint finds it, and so does a person.
 UNWRITTEN = "no probe written yet"
 NOBODY_SAID = "Nobody has said yet when this can go."
+
+#: What a title, an explanation (in characters) and an id (a folder's name) may be long.
+TITLE_LIMIT = 200
+WHY_LIMIT = 100_000
+ID_LIMIT = 200
 
 _PROBE = '''\
 """No probe yet: this says so, and no runtime is made with the patch until it shows the defect by running the tree."""
@@ -79,15 +84,21 @@ def other_recipes(project: Project, recipe: Recipe | None) -> list[Recipe]:
 
 def check_id(project: Project, id: str) -> None:
     """:raises DeclarationError: *id* is none, or is taken."""
-    if not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", id):
-        raise DeclarationError(
-            f"{id!r} is no patch id: lower-case letters, digits, '-' and '.'", next=f"for example {slug(id)}"
-        )
+    check_form(id)
     if id in project.patches or (project.workspace.patches / id).exists():
         raise DeclarationError(
             f"there is a patch {id} already",
             where=str(project.workspace.patches / id),
             next="choose another id, or edit that one: ./inv edit " + id,
+        )
+
+
+def check_form(id: str) -> None:
+    """:raises DeclarationError: *id* is none."""
+    if not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", id) or len(id) > ID_LIMIT:
+        raise DeclarationError(
+            f"{id!r} is no patch id: lower-case letters, digits, '-' and '.', at most {ID_LIMIT}",
+            next=f"for example {slug(id)}",
         )
 
 
@@ -97,7 +108,7 @@ def slug(text: str, limit: int = 60) -> str:
     return words[:limit].rstrip("-") or "patch"
 
 
-def free_id(project: Project, wanted: str, taken: Sequence[str]) -> str:
+def free_id(project: Project, wanted: str, taken: Collection[str]) -> str:
     """*wanted*, or with a number behind it where that is taken."""
     id, number = wanted, 1
     while id in taken or id in project.patches or (project.workspace.patches / id).exists():
@@ -111,14 +122,18 @@ def plain(text: str) -> str:
     return re.sub(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]", "�", text.replace("\r\n", "\n"))
 
 
+def cut(text: str, limit: int) -> str:
+    """*text*, with a word that says so where it was too long to be kept whole."""
+    return text if len(text) <= limit else f"{text[:limit].rstrip()} … (cut: {len(text)} characters)"
+
+
 def _folder(project: Project, patch: NewPatch) -> list[Change]:
     folder: Path = project.workspace.patches / patch.id
     name = f"{patch.release}.patch" if patch.diff is not None else None
     variant = rewrite.NewVariant(f"=={patch.release}", diff=name, donors=patch.donors)
-    title = plain(patch.title).strip() or patch.id
-    text = rewrite.patch_toml(
-        title, patch.kind, patch.date, plain(patch.why).strip() or title, NOBODY_SAID, variants=[variant]
-    )
+    title = cut(" ".join(plain(patch.title).split()), TITLE_LIMIT) or patch.id
+    why = plain(patch.why).strip() or title
+    text = rewrite.patch_toml(title, patch.kind, patch.date, why, NOBODY_SAID, variants=[variant])
     probe = _PROBE.format(reason=f"{UNWRITTEN}: show what is wrong without it: {title}")
     changes = [Change(folder / "patch.toml", text.encode()), Change(folder / "probe.py", probe.encode())]
     return [*changes, Change(folder / name, patch.diff)] if name and patch.diff is not None else changes

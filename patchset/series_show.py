@@ -17,6 +17,7 @@ def show_opened(console: Console, opened: Opened, root: Path) -> None:
     there = relative(opened.directory, root)
     console.json(
         {
+            "recipe": opened.recipe,
             "patch": opened.patch,
             "variant": opened.variant,
             "checkout": str(opened.directory),
@@ -30,7 +31,10 @@ def show_opened(console: Console, opened: Opened, root: Path) -> None:
         console.line(f"  {path}")
     if opened.later:
         console.line(f"Behind it come {', '.join(opened.later)}; inv export carries them.")
-    console.line(f"next: edit there, git -C {there} commit --all --amend --no-edit, then ./inv export --from {there}")
+    console.line(
+        f"next: edit there, git -C {there} commit --all --amend --no-edit, "
+        f"then ./inv export -r {opened.recipe} --from {there}"
+    )
 
 
 def show_export(
@@ -130,10 +134,31 @@ def show_imported(console: Console, imported: Imported, recipe: str, root: Path)
             console.line(f"  {item.id}: {path}: {count} of {of} hunks")
         if len(item.failing) > 20:
             console.line(f"  {item.id}: and {len(item.failing) - 20} more files (--json lists them)")
-    for line in (*imported.skipped, *imported.notes):
+    for item in imported.patches:
+        if not item.applies and not item.failing:
+            for line in item.evidence[:10]:
+                console.line(f"  {item.id}: {line}")
+            if len(item.evidence) > 10:
+                console.line(f"  {item.id}: and {len(item.evidence) - 10} more (--json lists them)")
+    for line in imported.skipped:
+        console.line(f"  not imported: {line}")
+    for line in imported.notes:
         console.line(f"  {line}")
-    console.line(f"{len(imported.written)} files written. The probes say unknown until somebody writes them.")
-    console.line(f"next: ./inv forecast -r {recipe} shows on which releases how much fails")
+    bad = [item for item in imported.patches if not item.applies]
+    console.line(f"{len(imported.patches)} patches imported, {len(imported.written)} files written.")
+    if bad:
+        console.line(
+            f"{len(bad)} OF {len(imported.patches)} DO NOT APPLY behind the series on {imported.release}: "
+            "./inv runtime stops at each until its variant is mended, or it is dropped"
+        )
+    console.line(
+        "No probe is written yet: each probe.py says unknown, and ./inv runtime stops there until somebody writes it."
+    )
+    console.line(
+        f"next: ./inv forecast -r {recipe} shows on which releases how much fails"
+        if bad
+        else f"next: ./inv lock -r {recipe}"
+    )
 
 
 def _show_written(console: Console, written: Sequence[Path], root: Path) -> None:

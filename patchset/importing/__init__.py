@@ -7,19 +7,20 @@ forecast is for. What the strict reader refuses is not imported.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
 from patchset import newpatch, outcome
 from patchset.changes import commit_changes
-from patchset.errors import DiffRefused, SeriesError
+from patchset.errors import SeriesError
 from patchset.importing import foreign
 from patchset.importing.foreign import Foreign
 from patchset.newpatch import NewPatch
-from patchset.outcome import Became
+from patchset.outcome import Became, Outcome
 from patchset.recipe import Recipe
 from patchset.resolve import Project
+from patchset.series import apply_patch
 from patchset.store import Store
 
 __all__ = ["Imported", "Tried", "import_source"]
@@ -29,7 +30,7 @@ __all__ = ["Imported", "Tried", "import_source"]
 class Tried:
     """One imported patch, and what became of it behind the series.
 
-    ``failing`` are (file, hunks that go nowhere, hunks in all), for files where some do.
+    ``failing`` are (file, hunks that neither fit nor are in already, hunks in all), for files that have some.
     """
 
     id: str
@@ -40,10 +41,15 @@ class Tried:
     hunks: int
     files: int
 
+    @property
+    def applies(self) -> bool:
+        """Is it in the tree now?"""
+        return Outcome(self.outcome).changes_tree
+
 
 @dataclass(frozen=True)
 class Imported:
-    """An import: each patch, what was left out and why, and the files written."""
+    """An import: each patch, what was left out and why, what was done to their text, and the files written."""
 
     release: str
     patches: tuple[Tried, ...]
@@ -64,34 +70,42 @@ def import_source(
 ) -> Imported:
     """Make the patches in *source* patches of this clone, at the end of *recipe*'s series.
 
-    :param id: instead of one made of the patch's title; with several patches it gets a number.
+    :param id: instead of one made of the patch's title; a number is put behind it where it is taken.
     :param release: that the patches were made for; default: the recipe's.
     :param split: one patch a file.
     :param strict: nothing is written where one does not apply.
+    :raises DeclarationError: *id* is none.
     :raises DiffRefused: the strict reader turns one away.
     :raises SeriesError: with *strict*, one does not apply.
     """
+    if id:
+        newpatch.check_form(id)
     store = Store.open(project.workspace.store)
     bases = project.bases(store, upstream=recipe.pin.upstream)
     release = bases.upstream.release(release or recipe.pin.release).version
     series = foreign.read(source)
+    notes = [item.note for item in series.patches if item.note]
+    if release != recipe.pin.release:
+        notes.append(
+            f"made for {release}: recipe {recipe.name} is on {recipe.pin.release}, for which there is no variant yet"
+        )
     tree = _end_of_series(project, recipe, release, store)
-    notes, made, tried = [], [], []
+    made: list[NewPatch] = []
+    tried: list[Tried] = []
     for item in series.patches:
-        item = item if item.strip == 1 else _normalised(store, tree, item, notes)
-        for part in _split(item) if split else [item]:
-            wanted = newpatch.slug(id or part.title) if not split else _part_id(id or item.title, part)
-            patch = _new_patch(part, newpatch.free_id(project, wanted, [p.id for p in made]), release)
-            became = _try(store, tree, part)
+        for part in foreign.parts(item) if split else [item]:
+            wanted = _part_id(id or item.title, part) if split else id or newpatch.slug(part.title)
+            patch = _new_patch(part, newpatch.free_id(project, wanted, {one.id for one in made}), release)
+            became = outcome.apply_diff(store, tree, part.data, part.origin, verify=False)
             tree = became.tree
             made.append(patch)
             tried.append(_tried(patch, part, became))
-    bad = [item for item in tried if not outcome.Outcome(item.outcome).changes_tree]
+    bad = [item for item in tried if not item.applies]
     if strict and bad:
         raise SeriesError(
             f"{', '.join(f'{item.id} ({item.outcome})' for item in bad)}: not imported, since --strict was asked for",
             where=str(source),
-            detail="\n".join(line for item in bad for line in item.evidence[:20]),
+            detail="\n".join(f"{item.id}: {line}" for item in bad for line in item.evidence[:20]),
             next="import without --strict, then ./inv forecast shows where it fails",
         )
     written = commit_changes(newpatch.changes_for(project, recipe, made), project.workspace.journal)
@@ -100,43 +114,12 @@ def import_source(
 
 def _end_of_series(project: Project, recipe: Recipe, release: str, store: Store) -> str:
     """The tree of *release* with the recipe's series on it, as far as it goes in there."""
-    from patchset.series import apply_patch
-
     bases = project.bases(store, upstream=recipe.pin.upstream)
     known, tree = tuple(bases.upstream.releases), bases.tree(release)
     for patch in project.series_of(recipe):
         variant = patch.nearest(release, known)
         tree = apply_patch(store, tree, "", patch, variant, bases.donor_file, verify=False).tree
     return tree
-
-
-def _normalised(store: Store, tree: str, item: Foreign, notes: list[str]) -> Foreign:
-    """A diff whose series declares -p0, as the -p1 diff of the same change. It can only be made where it applies."""
-    result, refusal = store.apply(tree, item.data, strip=item.strip)
-    if result is None or result == tree:
-        raise DiffRefused(
-            f"it is declared -p{item.strip}, and does not apply so: {refusal.strip() or 'it changes nothing'}",
-            where=item.origin,
-            next="quilt refresh -p1 on the tree it was made for, then import again",
-        )
-    data = store.diff(tree, result)
-    notes.append(f"{item.origin}: declared -p{item.strip}, written as a -p1 diff of the same change")
-    return replace(item, data=data, files=foreign.diff.read(data, item.origin), strip=1)
-
-
-def _split(item: Foreign) -> list[Foreign]:
-    """One patch a file, with the bytes of its own section."""
-    lines = item.data.split(b"\n")
-    starts = [file.line - 1 for file in item.files]
-    parts = []
-    for file, start, end in zip(item.files, starts, [*starts[1:], len(lines)], strict=True):
-        data = b"\n".join(lines[start:end])
-        data = data if data.endswith(b"\n") else data + b"\n"
-        path = file.path.decode("utf-8", "replace")
-        parts.append(
-            replace(item, title=f"{item.title}: {path}", data=data, files=foreign.diff.read(data, item.origin))
-        )
-    return parts
 
 
 def _part_id(base: str, part: Foreign) -> str:
@@ -146,19 +129,17 @@ def _part_id(base: str, part: Foreign) -> str:
 
 def _new_patch(item: Foreign, id: str, release: str) -> NewPatch:
     today = datetime.now(timezone.utc).replace(hour=0, minute=0, second=0, microsecond=0)
-    by = f", by {item.author}" if item.author else ""
-    source = f"Imported from {item.origin} (sha256 {item.sha256}){by}."
-    why = f"{item.message}\n\n{source}" if item.message else source
+    by = f", by {newpatch.cut(item.author, newpatch.TITLE_LIMIT)}" if item.author else ""
+    on = f", {item.date:%Y-%m-%d %H:%M} UTC" if item.date else ""
+    source = f"Imported from {item.origin} (sha256 of the file {item.sha256}){by}{on}."
+    message = newpatch.cut(item.message, newpatch.WHY_LIMIT)
+    why = "\n\n".join(text for text in (message, source, item.note) if text)
     return NewPatch(id, item.title, why, "fix", item.date or today, release, item.data)
-
-
-def _try(store: Store, tree: str, item: Foreign) -> Became:
-    return outcome.apply_diff(store, tree, item.data, item.origin)
 
 
 def _tried(patch: NewPatch, item: Foreign, became: Became) -> Tried:
     hunks = Counter(place.path for place in became.places)
-    lost = Counter(place.path for place in became.places if not place.fits)
+    lost = Counter(place.path for place in became.places if not place.fits and not place.done)
     failing = tuple((path, lost[path], hunks[path]) for path in hunks if lost[path])
     files = len(item.files)
     return Tried(patch.id, patch.title, became.outcome.value, became.evidence, failing, len(became.places), files)

@@ -1,38 +1,35 @@
-"""Patches as others keep them: mails, bare diffs, quilt folders. Bytes in, structure out; nothing is repaired."""
+"""Patches as others keep them: mails, bare diffs, folders, quilt. Bytes in, structure out; nothing is repaired in silence."""
 
 from __future__ import annotations
 
-import email
-import email.errors
-import email.header
-import email.policy
-import email.utils
 import re
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 
 from patchset import diff
 from patchset.diff_model import FileDiff
 from patchset.errors import DiffRefused
+from patchset.importing import mails, quilt
+from patchset.importing.quilt import FILES_LIMIT, Listed
 
-#: What no series of patches comes near.
+#: What no patch or mbox comes near.
 SIZE_LIMIT = 64 * 1024 * 1024
-FILES_LIMIT = 2000
+SUFFIXES = (".patch", ".diff", ".mbox", ".eml")
 
-_MAIL = re.compile(rb"^From (?:[0-9a-f]{40} |\S+@\S+ ).*\d{4}\r?$", re.MULTILINE)
-_DIFF = re.compile(rb"^(?:diff --git |--- )", re.MULTILINE)
-_SIGNATURE = re.compile(rb"^-- \r?\n(?:[^\n]*\n?){1,3}\s*\Z", re.MULTILINE)
-_NUMBER = re.compile(r"^\s*(?:\[[^\]]*\]\s*)+")
+#: A mail without any of these is talk; with one, it is for the strict reader to say what it is.
+_DIFF = re.compile(rb"^(?:diff |Index: |--- \S|\+\+\+ \S|@@ |\*\*\* \S)", re.MULTILINE)
+_SIGNATURE = re.compile(rb"^-- \r?\n(?:[^\n]*\n){0,3}\s*\Z", re.MULTILINE)
+_PLACE = re.compile(r":(\d+)\Z")
 
 
 @dataclass(frozen=True)
 class Foreign:
     """One patch of somebody else's.
 
-    ``data`` is its diff, byte for byte as it came; ``files`` what that says. ``origin`` names the file (and the mail in it),
-    with the file's sha256; ``strip`` is how many leading parts its paths have (1: a/ and b/).
+    ``data`` is its diff, byte for byte as it came unless ``note`` says otherwise; ``files`` what that says, with lines
+    counted from its start. ``origin`` names the file and the mail in it; ``sha256`` is of the whole file.
     """
 
     title: str
@@ -43,7 +40,7 @@ class Foreign:
     sha256: str
     data: bytes
     files: tuple[FileDiff, ...]
-    strip: int = 1
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -59,20 +56,26 @@ def read(source: Path) -> Series:
 
     :raises DiffRefused: a patch is one that the strict reader turns away, or there is none.
     """
-    if source.is_dir():
-        listed = _listed(source)
+    skipped: list[str] = []
+    series = next((file for file in (source / "series", source / "patches" / "series") if file.is_file()), None)
+    if series:
+        listed = quilt.listed(series)
+    elif source.is_dir():
+        listed = _by_name(source, skipped)
     elif source.is_file():
-        listed = [(source, 1)]
+        listed = [Listed(source, 1)]
     else:
         raise DiffRefused(
             "no such file or folder", where=str(source), next="name a diff, an mbox, or a folder of patches"
         )
     patches: list[Foreign] = []
-    skipped: list[str] = []
-    for file, strip in listed:
-        more, left = _read_file(file, strip)
-        patches += more
-        skipped += left
+    for item in listed:
+        for mail in _mails(item.file):
+            found = _read_one(item, mail, declared=series is not None)
+            if isinstance(found, str):
+                skipped.append(found)
+            else:
+                patches.append(found)
     if not patches:
         raise DiffRefused(
             "there is no diff in it" + (f" ({'; '.join(skipped)})" if skipped else ""),
@@ -82,114 +85,118 @@ def read(source: Path) -> Series:
     return Series(tuple(patches), tuple(skipped))
 
 
-def _listed(folder: Path) -> list[tuple[Path, int]]:
-    """(file, strip level) of each patch in a folder: as quilt's ``series`` lists them, else by name."""
-    for series in (folder / "series", folder / "patches" / "series"):
-        if series.is_file():
-            return _quilt(series)
-    files = sorted(path for path in folder.iterdir() if path.suffix in (".patch", ".diff", ".mbox", ".eml"))
-    if len(files) > FILES_LIMIT:
-        raise DiffRefused(f"more than {FILES_LIMIT} files", where=str(folder), next="name a smaller folder")
-    return [(path, 1) for path in files]
-
-
-def _quilt(series: Path) -> list[tuple[Path, int]]:
-    """quilt(1): a line a patch, with -pN or -p ab where it is not -p1, and comments."""
+def parts(item: Foreign) -> list[Foreign]:
+    """*item* as one patch a file, each with the bytes of its own section."""
+    lines = item.data.split(b"\n")[:-1]
+    starts = [file.line - 1 for file in item.files]
     found = []
-    for number, line in enumerate(series.read_text("utf-8", "replace").splitlines(), 1):
-        words = line.partition("#")[0].split()
-        if not words:
-            continue
-        where = f"{series}:{number}"
-        file = series.parent / words[0]
-        if ".." in Path(words[0]).parts or Path(words[0]).is_absolute() or words[0].startswith("-"):
-            raise DiffRefused(f"{words[0]!r} leaves the folder", where=where, next="edit that line")
-        if not file.is_file():
-            raise DiffRefused(f"{words[0]} is not there", where=where, next="restore it, or take it out of the series")
-        level = {"-p0": 0, "-p1": 1, "-pab": 1}.get("".join(words[1:]) or "-p1")
-        if level is None:
-            raise DiffRefused(
-                f"option {' '.join(words[1:])!r}: only -p0, -p1 and -p ab are read here",
-                where=where,
-                next="quilt refresh -p1 that patch",
+    for file, start, end in zip(item.files, starts, [*starts[1:], len(lines)], strict=True):
+        data = b"".join(line + b"\n" for line in lines[start:end])
+        title = f"{item.title}: {file.path.decode('utf-8', 'replace')}"
+        found.append(
+            Foreign(
+                title, item.message, item.author, item.date, item.origin, item.sha256, data,
+                diff.read(data, item.origin), item.note,
             )
-        found.append((file, level))
-    return found[: FILES_LIMIT + 1]
+        )  # fmt: skip
+    return found
 
 
-def _read_file(file: Path, strip: int) -> tuple[list[Foreign], list[str]]:
+def _by_name(folder: Path, skipped: list[str]) -> list[Listed]:
+    found = []
+    for path in sorted(folder.iterdir()):
+        if path.suffix in SUFFIXES and path.is_file():
+            found.append(Listed(path, 1))
+        else:
+            skipped.append(f"{path.name}: no file that ends in {', '.join(SUFFIXES)}")
+        if len(found) > FILES_LIMIT:
+            raise DiffRefused(f"more than {FILES_LIMIT} patches", where=str(folder), next="name a smaller folder")
+    return found
+
+
+@dataclass(frozen=True)
+class _Mail:
+    """One mail of a file, or the bare diff that it is: its name, the lines before it there, the whole file's sha256."""
+
+    name: str
+    lines_before: int
+    sha256: str
+    data: bytes
+
+
+def _mails(file: Path) -> list[_Mail]:
     if file.stat().st_size > SIZE_LIMIT:
         raise DiffRefused(f"larger than {SIZE_LIMIT} bytes", where=str(file), next="check that it is a patch")
     data = file.read_bytes()
     digest = sha256(data).hexdigest()
-    starts = [match.start() for match in _MAIL.finditer(data)]
-    if not starts or starts[0] != 0:
-        return [_bare(file, data, digest, strip)], []
-    patches, skipped = [], []
-    for number, (start, end) in enumerate(zip(starts, [*starts[1:], len(data)], strict=True), 1):
-        name = f"{file.name}, mail {number}" if len(starts) > 1 else file.name
-        mail = _mail(name, data[start:end], digest, strip)
-        if isinstance(mail, str):
-            skipped.append(mail)
-        else:
-            patches.append(mail)
-    return patches, skipped
+    found = mails.split(data)
+    names = [f"{file.name}, mail {number}" for number in range(1, len(found) + 1)] if len(found) > 1 else [file.name]
+    return [
+        _Mail(name, data.count(b"\n", 0, offset), digest, part)
+        for name, (offset, part) in zip(names, found, strict=True)
+    ]
 
 
-def _bare(file: Path, data: bytes, digest: str, strip: int) -> Foreign:
-    at = _DIFF.search(data)
-    head = data[: at.start()] if at else b""
-    message = head.decode("utf-8", "replace").strip()
-    title = message.partition("\n")[0].lstrip("# ").strip() or file.stem
-    body = data[at.start() :] if at else data
-    return Foreign(title, message, "", None, file.name, digest, body, _strictly(body, file.name, strip), strip)
+def _read_one(item: Listed, mail: _Mail, *, declared: bool) -> Foreign | str:
+    """One mail or bare diff; or, where a mail has no diff, a line that says so."""
+    data, note = mail.data, ""
+    origins = tuple(range(data.count(b"\n") + 1))
+    try:
+        head = mails.read(data, str(item.file)) if mails.is_mail(data) else None
+        if head and not _DIFF.search(data, head.body):
+            return f"{mail.name} ({head.title or 'no subject'}): no diff in it, so it is a cover letter or talk"
+        if declared:
+            made = quilt.normalised(data, item.strip, str(item.file))
+            data = made.data
+            if made.files:
+                note = f"{mail.name}: declared -p{item.strip}; {made.files} files got the header that git writes, hunks byte for byte"
+                origins = made.origins
+        files = diff.read(data, str(item.file))
+    except DiffRefused as refusal:
+        raise _placed(refusal, item, mail, origins, declared) from None
+    start = sum(len(line) + 1 for line in data.split(b"\n")[: files[0].line - 1])
+    text = data[head.body if head else 0 : start].decode("utf-8", "replace")
+    message, author = mails.said(text, head.author if head else "")
+    title = (head.title if head else message.partition("\n")[0].lstrip("# ").strip()) or item.file.stem
+    body = _without_signature(data[start:], mail.name)
+    return Foreign(
+        title,
+        message,
+        author,
+        head.date if head else None,
+        mail.name,
+        mail.sha256,
+        body,
+        diff.read(body, str(item.file)),
+        note,
+    )
 
 
-def _mail(name: str, data: bytes, digest: str, strip: int) -> Foreign | str:
-    """One mail; or, where it has no diff, a line that says so."""
-    message = email.message_from_bytes(data.partition(b"\n")[2], policy=email.policy.compat32)
-    subject = _decoded(message.get("Subject", ""))
-    title = _NUMBER.sub("", subject).strip() or name
-    head_end = re.search(rb"\r?\n\r?\n", data)
-    body = data[head_end.end() :] if head_end else b""
-    at = _DIFF.search(body)
-    if at is None:
-        return f"{name} ({subject or 'no subject'}): no diff in it, so it is a cover letter or talk"
-    if message.get("Content-Transfer-Encoding", "").lower() in ("quoted-printable", "base64"):
-        raise DiffRefused(
-            f"the mail is {message['Content-Transfer-Encoding']}: its diff is not here as it was made",
-            where=name,
-            next="save the patch itself (git am writes it, or git format-patch makes it), and import that",
+def _placed(refusal: DiffRefused, item: Listed, mail: _Mail, origins: tuple[int, ...], declared: bool) -> DiffRefused:
+    """*refusal* with the line as it is in the file, and the way in that a series file would be."""
+
+    def line(match: re.Match[str]) -> str:
+        at = min(int(match.group(1)) - 1, len(origins) - 1)
+        return f":{origins[at] + mail.lines_before + 1}"
+
+    advice = refusal.next
+    fits = [] if declared else quilt.levels(mail.data, item.file.name)
+    if fits:
+        other = f" (or -p{fits[1]})" if len(fits) > 1 else ""
+        advice = (
+            "make it again with git diff; or declare how its paths are meant: a folder with this file and a file `series` "
+            f"that holds the line `{item.file.name} -p{fits[0]}`{other}, and ./inv import FOLDER"
         )
-    text = body[: at.start()].decode("utf-8", "replace")
-    diff_bytes = body[at.start() :]
-    signature = _SIGNATURE.search(diff_bytes)
-    diff_bytes = diff_bytes[: signature.start()] if signature else diff_bytes
-    # git format-patch parts the message from its statistics with a line of three dashes
-    said = re.split(r"^---$", text, maxsplit=1, flags=re.MULTILINE)[0].strip()
-    files = _strictly(diff_bytes, name, strip)
-    return Foreign(title, said, _decoded(message.get("From", "")), _date(message.get("Date")), name, digest, diff_bytes,
-                   files, strip)  # fmt: skip
+    return DiffRefused(refusal.what, where=_PLACE.sub(line, refusal.where), next=advice, detail=refusal.detail)
 
 
-def _strictly(data: bytes, name: str, strip: int) -> tuple[FileDiff, ...]:
-    return diff.read(data, name) if strip == 1 else ()
-
-
-def _decoded(value: str) -> str:
-    """A header with its encoded words (RFC 2047) and folding taken out."""
+def _without_signature(data: bytes, name: str) -> bytes:
+    """*data* without a mail's signature. A last hunk may end in lines that look like one: then its counts say so."""
+    found = _SIGNATURE.search(data)
+    if found is None:
+        return data
+    short = data[: found.start()]
     try:
-        parts = email.header.decode_header(value)
-        text = "".join(p.decode(c or "utf-8", "replace") if isinstance(p, bytes) else p for p, c in parts)
-    except (LookupError, ValueError, email.errors.HeaderParseError):
-        text = value
-    return re.sub(r"\s+", " ", text).strip()
-
-
-def _date(value: str | None) -> datetime | None:
-    try:
-        date = email.utils.parsedate_to_datetime(value or "")
-    except (TypeError, ValueError, OverflowError):
-        return None
-    date = date if date.tzinfo else date.replace(tzinfo=timezone.utc)
-    return date.astimezone(timezone.utc) if 1970 < date.year < 2100 else None
+        return short if len(diff.read(short, name)) == len(diff.read(data, name)) else data
+    except DiffRefused:
+        return data

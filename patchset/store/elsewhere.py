@@ -1,0 +1,118 @@
+"""Repositories that are not the store, only read: a commit's objects copied from one, and what the history of one holds."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+from patchset.errors import DeclarationError
+from patchset.store.git import Answer, GitRepository, last_line
+from patchset.store.trees import Trees
+
+_AUTHOR = re.compile(r"(.*) (\d{1,11}) [+-]\d{4}\Z", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class ForeignCommit:
+    """One commit of another repository: its trees are in the store. ``parents`` are the trees of its parents."""
+
+    id: str
+    tree: str
+    parents: tuple[str, ...]
+    author: str
+    date: datetime
+    message: str
+
+    @property
+    def subject(self) -> str:
+        """The first line of the message."""
+        return self.message.strip().partition("\n")[0]
+
+
+def read_commit(store: Trees, directory: Path, revision: str) -> ForeignCommit:
+    """The commit *revision* of the repository at *directory*, its tree and its parents' trees copied into *store*.
+
+    Nothing is written over there, no history is copied, and no hook runs.
+
+    :raises DeclarationError: there is no repository or no such commit, or its parent is not there.
+    """
+    if not directory.is_dir():
+        raise DeclarationError("no such directory", where=str(directory), next="name a git repository")
+    named = _ask(store, directory, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    if named.status != 0:
+        what = last_line(named.err) or f"no commit {revision!r} in the repository there"
+        raise DeclarationError(what, where=str(directory), next=f"git -C {directory} log --oneline: name one of these")
+    oid = named.out.decode("ascii").strip()
+    head, _, message = _said(store, directory, "cat-file", "commit", oid).partition(b"\n\n")
+    lines = [line.split(b" ", 1) for line in head.split(b"\n") if b" " in line]
+    tree = next(value for key, value in lines if key == b"tree").decode("ascii")
+    trees = [_tree_of(store, directory, value.decode("ascii")) for key, value in lines if key == b"parent"]
+    _copy(store, directory, [tree, *trees])
+    who = next(value for key, value in lines if key == b"author").decode("utf-8", "replace")
+    match = _AUTHOR.match(who)
+    moment = datetime.fromtimestamp(int(match.group(2)) if match else 0, timezone.utc)
+    name = match.group(1) if match else who
+    encoding = next((value.decode("ascii", "replace") for key, value in lines if key == b"encoding"), "utf-8")
+    try:
+        text = message.decode(encoding, "replace")
+    except LookupError:  # an encoding that Python does not know
+        text = message.decode("utf-8", "replace")
+    return ForeignCommit(oid, tree, tuple(trees), name, moment, text)
+
+
+def last_commit_of(store: GitRepository, root: Path, folder: Path) -> str:
+    """The newest commit of the repository at *root* that touched *folder*, if it holds the folder just as it is now.
+
+    Empty where there is no repository, or files in the folder are new, changed or ignored.
+    """
+    words = ("status", "--porcelain", "-z", "--untracked-files=all", "--ignored", "--", str(folder))
+    changes = _ask(store, root, "--no-optional-locks", *words)
+    pycache = all(b"/__pycache__/" in record for record in changes.out.split(b"\0") if record)
+    if changes.status != 0 or not pycache:
+        return ""
+    return _ask(store, root, "log", "-1", "--format=%H", "--", str(folder)).out.decode("ascii").strip()
+
+
+def _tree_of(store: GitRepository, directory: Path, commit: str) -> str:
+    answer = _ask(store, directory, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{tree}}")
+    if answer.status != 0:
+        raise DeclarationError(
+            f"the parent {commit[:12]} is not in the repository there (a shallow clone?)",
+            where=str(directory),
+            next=f"git -C {directory} fetch --deepen=1",
+        )
+    return answer.out.decode("ascii").strip()
+
+
+def _copy(store: Trees, directory: Path, trees: list[str]) -> None:
+    """Every object below *trees*, as one pack."""
+    missing = [tree for tree in trees if not store.has_tree(tree)]
+    if not missing:
+        return
+    wanted = "".join(f"{tree}\n" for tree in missing).encode("ascii")
+    pack = _said(store, directory, "pack-objects", "--revs", "--stdout", "--quiet", "--window=0", stdin=wanted)
+    with tempfile.TemporaryFile() as file:
+        file.write(pack)
+        file.seek(0)
+        store.run("index-pack", "--stdin", stdin_file=file)
+
+
+def _ask(store: GitRepository, directory: Path, *words: str, stdin: bytes = b"") -> Answer:
+    """git in *directory* itself: a repository around it is not asked."""
+    ceiling = {"GIT_CEILING_DIRECTORIES": os.path.realpath(directory.parent), "GIT_NO_LAZY_FETCH": "1"}
+    return store.attempt("-C", os.path.realpath(directory), *words, repository=None, stdin=stdin, extra=ceiling)
+
+
+def _said(store: GitRepository, directory: Path, *words: str, stdin: bytes = b"") -> bytes:
+    answer = _ask(store, directory, *words, stdin=stdin)
+    if answer.status != 0:
+        raise DeclarationError(
+            f"git {words[0]} failed there: {last_line(answer.err)}",
+            where=str(directory),
+            next=f"git -C {directory} fsck",
+        )
+    return answer.out
