@@ -1,19 +1,18 @@
-"""The four patches on every release: the outcome of each is what upstream's history says, and probes agree where a variant starts."""
+"""The four patches on every release, computed twice: the outcome of each is what upstream's history says.
+
+That the probes agree everywhere is in test_forecast_releases.py.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from patchset import series
-from patchset.lab import Lab
 from patchset.patch import Donor, covered
-from patchset.probe import Verdict, decide, probe
 from patchset.resolve import Project
 from patchset.store import Store
-from patchset.workspace import Workspace
 
 MAMBA, GEMMA, CACHED, MTP = "mamba-uint64-pointers", "gemma4-unified", "cached-tokens-zero", "mtp-boundary"
 ORDER = (MAMBA, GEMMA, CACHED, MTP)
@@ -26,9 +25,6 @@ HISTORY = {
     "0.31.0": "UUUU", "0.32.0": "UUUU", "0.33.0": "UUUU",
 }  # fmt: skip
 LETTERS = {"A": "applies", "U": "upstream", "N": "absent"}
-
-#: Where variants start that no recipe exercises.
-PROVED = ("0.19.1", "0.20.0", "0.28.0", "0.29.0", "0.30.0")
 
 
 @pytest.fixture(scope="session")
@@ -67,26 +63,3 @@ def test_outcomes(release: str, applied: Callable[[str], series.Applied], store:
     ]
     assert all(step.evidence for step in result.steps)
     series.check_compiles(store, result.tree, result.touched)
-
-
-@pytest.mark.parametrize("release", PROVED)
-def test_probes_agree_where_a_variant_starts(
-    release: str,
-    applied: Callable[[str], series.Applied],
-    project: Project,
-    exported: Callable[[str], Path],
-    lab_python: Path,
-    workspace: Workspace,
-    tmp_path: Path,
-) -> None:
-    result = applied(release)
-    laboratory = Lab(lab_python, "a test's own: nothing is reused")
-    for step in result.steps:
-        patch = project.patches[step.patch]
-        trees = (result.base_tree, result.tree) if step.outcome.changes_tree else (result.tree,)
-        found = [probe(patch, tree, lambda tree=tree: exported(tree), laboratory, tmp_path) for tree in trees]
-        decision = decide(step.outcome, found[0], found[-1])
-        assert decision.good, (step.patch, decision.text)
-        # A feature that is not there leaves nothing to check; anything else is told check by check.
-        assert found[0].checks or found[0].verdict is Verdict.ABSENT
-        assert all(check.verdict is not Verdict.UNKNOWN for item in found for check in item.checks)
