@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from patchset.diff_binary import check_part
+from patchset.diff_file import HEADERS, Headers, assemble, check_together
 from patchset.diff_model import FileDiff, Hunk
-from patchset.diff_rules import Refuse, check_link, check_path, same_names, show, unquote
 from patchset.errors import DiffRefused
 
 #: Bounds on input nobody has vouched for. The largest public XPU diff has 14,790 lines.
@@ -20,13 +21,15 @@ BYTES_LIMIT = 16 * 1024 * 1024
 LINE_LIMIT = 1024 * 1024
 NUMBER_LIMIT = 2**31
 
-MODES = ("100644", "100755", "120000")
-
 _HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@(?: .*)?\Z", re.DOTALL)
-_INDEX = re.compile(rb"index ([0-9a-f]{7,64})\.\.([0-9a-f]{7,64})(?: (\d{6}))?\Z")
 #: What mail programs and `git mailsplit` take for the start of another mail: it ends in a date.
 _MAIL = re.compile(rb"From (?:[0-9a-f]{40} |\S.* \d\d?:\d\d:\d\d )")
+_BINARY = re.compile(rb"(?:literal|delta) (\d+)\Z")
+_ENCODED = re.compile(rb"content-transfer-encoding:\s*(quoted-printable|base64)\s*\Z", re.IGNORECASE)
+_BASE = re.compile(rb"(?:base-commit|prerequisite-patch-id): [0-9a-f]{40,64}\Z")
 _NO_NEWLINE = b"\\ "
+#: The shortest marker that git takes for one everywhere, whatever its language; at the end of a diff it ignores one of 11.
+_MARKER_LENGTH = 12
 
 
 def read(data: bytes, name: str) -> tuple[FileDiff, ...]:
@@ -59,7 +62,7 @@ class _Reader:
         self._skip_preamble()
         files: list[FileDiff] = []
         while self.at < len(self.lines):
-            if self._is_signature():
+            if self._is_end():
                 break
             if not self.lines[self.at].startswith(b"diff --git "):
                 raise self.refuse(
@@ -68,16 +71,15 @@ class _Reader:
             files.append(self._read_file())
         if not files:
             raise self.refuse("no diff in this file", line=0)
-        links = tuple(file.path + b"/" for file in files if file.new_mode == "120000" and file.new_path)
-        for file in files:
-            if file.new_path and file.path.startswith(links):
-                raise self.refuse(f"{show(file.path)} lies behind a link that this diff makes", line=file.line - 1)
+        check_together(files, self.refuse)
         return tuple(files)
 
     # -- the file as a whole --------------------------------------------------------------------------------------
 
     def _check_bytes(self) -> None:
         data = self.data
+        if self.name.rpartition("/")[2].startswith("-"):
+            raise self.refuse("the patch file's name looks like an option", next="rename the file")
         if not data:
             raise self.refuse("the file is empty")
         if len(data) > BYTES_LIMIT:
@@ -108,14 +110,28 @@ class _Reader:
             ):
                 kind = "a context or ed diff, or a diff without its `diff --git` line"
                 raise self.refuse(f"{kind}: names and modes are then a guess", line=number)
+            if _ENCODED.match(line):
+                raise self.refuse(
+                    "a mail in an encoding: what stands here is not yet the diff",
+                    line=number,
+                    next="decode it: git mailinfo -n message diff < mail",
+                )
             if number > 0 and _MAIL.match(line):
                 raise self.refuse("more than one mail in one file", line=number, next="split it: git mailsplit")
         raise self.refuse("no diff in this file", line=0)
 
-    def _is_signature(self) -> bool:
-        """`-- ` and what follows it, at the end of a mail."""
-        return self.lines[self.at] == b"-- " and not any(
-            line.startswith((b"diff ", b"--- ", b"+++ ", b"@@ ")) for line in self.lines[self.at :]
+    def _is_end(self) -> bool:
+        """What `git format-patch` writes behind the last diff: which commit it is for, then `-- ` and what follows it."""
+        at = self.at
+        if self.lines[at] == b"" and self.lines[at + 1 : at + 2] and _BASE.match(self.lines[at + 1]):
+            at += 1
+            while at < len(self.lines) and _BASE.match(self.lines[at]):
+                at += 1
+        elif self.lines[at] != b"-- ":
+            return False
+        rest = self.lines[at:]
+        return rest[:1] in ([], [b"-- "]) and not any(
+            line.startswith((b"diff ", b"--- ", b"+++ ", b"@@ ")) for line in rest
         )
 
     # -- one file -----------------------------------------------------------------------------------------------------
@@ -136,7 +152,12 @@ class _Reader:
         old_line, new_line = self._names()
         binary = self._skip_binary()
         hunks = tuple(self._hunks()) if not binary else ()
-        return self._assemble(header, said, old_line, new_line, hunks, binary, start)
+        return assemble(
+            Headers(header, said, old_line, new_line, start + 1),
+            hunks,
+            binary,
+            lambda rule, next="": self.refuse(rule, line=start, next=next),
+        )
 
     def _header_line(self, prefix: bytes) -> bytes:
         line = self.lines[self.at]
@@ -150,23 +171,11 @@ class _Reader:
         return line[len(prefix) :]
 
     def _extended_header(self, line: bytes) -> tuple[str, bytes]:
-        for key in (
-            "old mode",
-            "new mode",
-            "deleted file mode",
-            "new file mode",
-            "copy from",
-            "copy to",
-            "rename from",
-            "rename to",
-            "similarity index",
-            "dissimilarity index",
-            "index",
-        ):
+        for key, form in HEADERS.items():
             if line.startswith(key.encode() + b" "):
                 value = self._header_line(key.encode() + b" ")
-                if key == "index" and not _INDEX.match(line):
-                    raise self.refuse("an index line that is none")
+                if not form.fullmatch(value):
+                    raise self.refuse(f"an {key} line that is none" if key[0] == "i" else f"a {key} line that is none")
                 return key, value
         return "", b""
 
@@ -193,12 +202,13 @@ class _Reader:
             return False
         self.at += 1
         parts = 0
-        while self.at < len(self.lines) and re.match(rb"(literal|delta) \d{1,10}\Z", self.lines[self.at]):
-            self.at += 1
-            while self.at < len(self.lines) and self.lines[self.at]:
-                if not re.match(rb"[A-Za-z][0-9A-Za-z!#$%&()*+;<=>?@^_`{|}~-]+\Z", self.lines[self.at]):
-                    raise self.refuse("a line of a binary patch that is none")
-                self.at += 1
+        while self.at < len(self.lines) and (part := _BINARY.match(self.lines[self.at])):
+            start = self.at + 1
+            try:
+                self.at = self.lines.index(b"", start)
+            except ValueError:
+                raise self.refuse("a binary patch that breaks off: no empty line ends its last part") from None
+            check_part(self.lines[start : self.at], part[1], start, self.refuse)
             self.at += 1
             parts += 1
         if parts not in (1, 2):
@@ -208,14 +218,19 @@ class _Reader:
     # -- hunks ----------------------------------------------------------------------------------------------------
 
     def _hunks(self) -> Iterator[Hunk]:
-        last_end = 0
+        before: Hunk | None = None
         while self.at < len(self.lines) and self.lines[self.at].startswith(b"@@"):
             if self.lines[self.at].startswith(b"@@@"):
                 raise self.refuse("a combined diff (of a merge) does not say what to do to one file")
             hunk = self._hunk()
-            if hunk.old_start < last_end:
+            # line 0 is that of an empty file, which has no second place
+            if before and (hunk.old_start < before.old_start + len(before.old) or before.old_start == 0):
                 raise self.refuse("hunks out of order, or over each other", line=hunk.line - 1)
-            last_end = hunk.old_start + len(hunk.old)
+            if before and any(side and not side[-1].endswith(b"\n") for side in (before.old, before.new)):
+                raise self.refuse(
+                    "a hunk behind the end of the file, which the hunk before it says", line=hunk.line - 1
+                )
+            before = hunk
             yield hunk
 
     def _hunk(self) -> Hunk:
@@ -231,9 +246,10 @@ class _Reader:
         old, new, added, removed, trailing = self._body(old_count, new_count, start)
         if (old_count and old_start == 0) or (new_count and new_start == 0):
             raise self.refuse("a hunk that starts at line 0 and has lines there", line=start)
-        if old_start > 1 and not old:
+        # an empty side is that of an empty file, and its line is then 0
+        if (old_start > 0 and not old) or (new_start > 0 and not new):
             raise self.refuse(
-                "an insertion without context (-U0) fits anywhere",
+                f"{'an insertion' if new else 'a deletion'} without context (-U0) fits anywhere{'' if new else ' when taken back'}",
                 line=start,
                 next="make the diff again with context: git diff -U3",
             )
@@ -254,16 +270,16 @@ class _Reader:
             sign, rest = line[:1], line[1:] + b"\n"
             if line.startswith(_NO_NEWLINE):
                 self._end_without_newline(old, new)
-            elif sign in (b" ", b"") or line == b"\r":
+            elif sign in (b" ", b""):
                 # An editor that strips trailing blanks turns the context line " " into "": git reads it so too.
-                old.append(rest if sign == b" " else line + b"\n")
-                new.append(old[-1])
+                self._grow(old, rest)
+                self._grow(new, rest)
                 trailing += 1
             elif sign == b"-":
-                old.append(rest)
+                self._grow(old, rest)
                 removed, trailing = removed + 1, 0
             elif sign == b"+":
-                new.append(rest)
+                self._grow(new, rest)
                 added, trailing = added + 1, 0
             else:
                 raise self.refuse(
@@ -275,122 +291,23 @@ class _Reader:
             raise self.refuse("the hunk's lines do not add up to its header's counts", line=start)
         return tuple(old), tuple(new), added, removed, trailing
 
+    def _grow(self, side: list[bytes], line: bytes) -> None:
+        if side and not side[-1].endswith(b"\n"):
+            raise self.refuse("a line behind the one that is marked as the last of the file")
+        side.append(line)
+
     def _at_marker(self) -> bool:
         return self.at < len(self.lines) and self.lines[self.at].startswith(_NO_NEWLINE)
 
     def _end_without_newline(self, old: list[bytes], new: list[bytes]) -> None:
+        """`\\ No newline at end of file`, in any language: the line before it is the last of its side, and ends bare."""
         sign = self.lines[self.at - 1][:1]
+        if sign not in (b" ", b"-", b"+", b"") or not (old or new):
+            raise self.refuse("a marker that a line has no newline, and no line before it")
+        if len(self.lines[self.at]) < _MARKER_LENGTH:
+            raise self.refuse(
+                "a line that starts with a backslash, and is too short for git's marker of a missing newline"
+            )
         for side, signs in ((old, (b" ", b"-", b"")), (new, (b" ", b"+", b""))):
-            if sign in signs and side:
+            if sign in signs:
                 side[-1] = side[-1][:-1]
-
-    # -- putting a file together ----------------------------------------------------------------------------------
-
-    def _assemble(
-        self,
-        header: bytes,
-        said: dict[str, bytes],
-        old_line: bytes | None,
-        new_line: bytes | None,
-        hunks: tuple[Hunk, ...],
-        binary: bool,
-        start: int,
-    ) -> FileDiff:
-        def refuse(rule: str, next: str = "") -> DiffRefused:
-            return self.refuse(rule, line=start, next=next)
-
-        change = (
-            "add"
-            if "new file mode" in said
-            else "delete"
-            if "deleted file mode" in said
-            else "rename"
-            if "rename from" in said
-            else "copy"
-            if "copy from" in said
-            else "mode"
-            if not hunks and not binary
-            else "modify"
-        )
-        modes = {key: said[key].decode("ascii", "replace") for key in said if key.endswith("mode")}
-        for key, mode in modes.items():
-            if mode not in MODES:
-                raise refuse(f"{key} {mode}: only {', '.join(MODES)} are files of a tree")
-        if change == "mode" and not {"old mode", "new mode"} <= set(said):
-            raise refuse("a file's diff that says nothing: no hunk, no mode, no rename")
-        if change in ("rename", "copy"):
-            if f"{change} to" not in said:
-                raise refuse(f"{change} from without {change} to")
-            old, new = unquote(said[f"{change} from"]), unquote(said[f"{change} to"])
-            if not same_names(header, old, new):
-                raise refuse("the names of `diff --git` and of the rename or copy disagree")
-        else:
-            old = new = self._one_name(header, old_line, new_line, change, refuse)
-        for line, path, gone in ((old_line, old, change == "add"), (new_line, new, change == "delete")):
-            if line is not None:
-                self._check_name(line, path, gone, b"a/" if line is old_line else b"b/", refuse)
-        if hunks and old_line is None:
-            raise refuse("hunks without `---` and `+++`")
-        for path in {old, new}:
-            check_path(path, refuse)
-        if (change == "add" and any(hunk.old for hunk in hunks)) or (
-            change == "delete" and any(hunk.new for hunk in hunks)
-        ):
-            raise refuse("a new file that has old lines, or a deleted one that has new lines")
-        index = _INDEX.match(b"index " + said["index"]) if "index" in said else None
-        blob = (
-            index.group(1).decode()
-            if index and len(index.group(1)) == 40 and set(index.group(1)) != {ord("0")}
-            else None
-        )
-        plain = index.group(3).decode() if index and index.group(3) else None
-        if plain is not None and plain not in MODES:
-            raise refuse(f"mode {plain}: only {', '.join(MODES)} are files of a tree (160000 is a submodule)")
-        if "120000" in (*modes.values(), plain):
-            if binary:
-                raise refuse("a link's target as a binary patch")
-            check_link(new, (b"".join(hunk.new) for hunk in hunks), refuse)
-        return FileDiff(
-            change,
-            None if change == "add" else old,
-            None if change == "delete" else new,
-            modes.get("old mode") or modes.get("deleted file mode") or plain,
-            modes.get("new mode") or modes.get("new file mode") or plain,
-            blob,
-            hunks,
-            binary,
-            start + 1,
-        )
-
-    def _one_name(
-        self, header: bytes, old_line: bytes | None, new_line: bytes | None, change: str, refuse: Refuse
-    ) -> bytes:
-        """The one path of a file that is not renamed: `diff --git a/X b/X`, where X may hold spaces and ` b/`."""
-        if header.startswith(b'"'):
-            match = re.match(rb'("(?:[^"\\]|\\.)*") (.+)\Z', header, re.DOTALL)
-            halves = (match.group(1), match.group(2)) if match else (b"", b"")
-        else:
-            middle = len(header) // 2
-            halves = (header[:middle], header[middle + 1 :]) if header[middle : middle + 1] == b" " else (b"", b"")
-        old, new = unquote(halves[0]), unquote(halves[1])
-        if old.startswith(b"a/") and new.startswith(b"b/") and old[2:] == new[2:]:
-            return old[2:]
-        if old and old == new:
-            raise refuse(
-                "names without the prefixes a/ and b/: how much to strip would be a guess",
-                "make the diff again with --src-prefix=a/ --dst-prefix=b/ (diff.noprefix is set)",
-            )
-        if re.match(rb"[ciwo]/", header) and re.search(rb" [ciwo]/", header):
-            raise refuse(
-                "mnemonic prefixes (i/ w/ c/ o/)",
-                "make the diff again with --src-prefix=a/ --dst-prefix=b/ (diff.mnemonicPrefix is set)",
-            )
-        raise refuse("the two names of `diff --git` disagree, and it is no rename or copy")
-
-    def _check_name(self, line: bytes, path: bytes, gone: bool, prefix: bytes, refuse: Refuse) -> None:
-        name = unquote(line[:-1] if line.endswith(b"\t") else line)
-        if gone:
-            if name != b"/dev/null":
-                raise refuse("a file that is new or deleted, and whose missing side is not /dev/null")
-        elif name != prefix + path:
-            raise refuse(f"`---`/`+++` name {show(name)}, `diff --git` names {show(path)}")

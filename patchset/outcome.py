@@ -19,6 +19,9 @@ from patchset.patch import Absent, Donor, Present, Variant
 from patchset.placing import Place, places
 from patchset.store import Entry, Store
 
+#: Lines named of a hunk that fits in more places than one.
+_SHOWN = 20
+
 #: The bytes of a donor file, checked against its sha256.
 DonorFile = Callable[[Donor], bytes]
 
@@ -147,7 +150,7 @@ def apply_diff(store: Store, tree: str, diff: Path | bytes, name: str = "", *, v
         return Became(Outcome.AMBIGUOUS, (why,), tree, found)
     twice = [place for place in found if place.ambiguous]
     if forward and twice:
-        lines = tuple(f"{place} fits at lines {', '.join(map(str, place.fits))}" for place in twice)
+        lines = tuple(f"{place} fits at lines {_numbers(place.fits)}" for place in twice)
         return Became(Outcome.AMBIGUOUS, lines, tree, found)
     if forward:
         _check_links(store, forward, files, name)
@@ -185,7 +188,7 @@ def _try(
     ours = _computed(store, tree, files, found)
     if ours and not verify:
         return ours, None, ""
-    if not verify and any(not place.fits and not place.done for place in found):
+    if not verify and _plain(files) and any(not place.fits and not place.done for place in found):
         return None, None, ""  # neither side of that hunk stands there, so it goes neither way
     forward, refusal = store.apply(tree, data)
     backward, _ = store.apply(tree, data, reverse=True)
@@ -198,6 +201,12 @@ def _try(
             next="report it with the diff; until then, make the diff again with more context",
         )
     return forward, backward, refusal
+
+
+def _plain(files: Sequence[FileDiff]) -> bool:
+    """Does each diff of a file stand for itself? A second one goes on the first's result; what is gone has no lines."""
+    paths = [path for file in files for path in {file.old_path, file.new_path} if path]
+    return len(set(paths)) == len(paths) and all(file.change in ("modify", "add", "mode") for file in files)
 
 
 def _computed(store: Store, tree: str, files: Sequence[FileDiff], found: Sequence[Place]) -> str | None:
@@ -233,6 +242,11 @@ def _check_links(store: Store, tree: str, files: Sequence[FileDiff], name: str) 
                     rule, where=f"{name}:{line}", next="take that link out of the diff"
                 ),
             )
+
+
+def _numbers(lines: Sequence[int]) -> str:
+    shown = ", ".join(map(str, lines[:_SHOWN]))
+    return shown if len(lines) <= _SHOWN else f"{shown} and {len(lines) - _SHOWN} more"
 
 
 def _offsets(found: tuple[Place, ...]) -> tuple[str, ...]:

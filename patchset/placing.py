@@ -69,11 +69,12 @@ def _positions(data: bytes, side: tuple[bytes, ...], hunk: Hunk) -> tuple[int, .
     """The lines (from 1) at which *side* stands, by git's rule: a hunk without context at an end belongs to that end."""
     if not side:
         return (0,) if not data else ()
-    return tuple(
-        data.count(b"\n", 0, at) + 1
-        for at in _occurrences(data, b"".join(side))
-        if (hunk.old_start > 1 or at == 0) and (hunk.trailing > 0 or at + sum(map(len, side)) == len(data))
-    )
+    text, found, line, counted = b"".join(side), [], 1, 0
+    for at in _occurrences(data, text):
+        line, counted = line + data.count(b"\n", counted, at), at
+        if (hunk.old_start > 1 or at == 0) and (hunk.trailing > 0 or at + len(text) == len(data)):
+            found.append(line)
+    return tuple(found)
 
 
 def _occurrences(data: bytes, text: bytes) -> Iterator[int]:

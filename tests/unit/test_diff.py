@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import zlib
-from base64 import b85encode
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from made_diffs import BODY, new_file, patch
 
 from patchset import diff
 from patchset.diff import FileDiff
@@ -15,106 +14,8 @@ from patchset.errors import DiffRefused
 from patchset.outcome import Outcome, apply_diff
 from patchset.store import Store
 
-BODY = b"@@ -1,3 +1,3 @@\n one\n-two\n+TWO\n three\n"
-
-
-def patch(header: bytes = b"diff --git a/f b/f\n--- a/f\n+++ b/f\n", body: bytes = BODY) -> bytes:
-    return header + body
-
-
-def new_file(name: bytes, mode: bytes = b"100644", text: bytes = b"+x\n") -> bytes:
-    return (
-        b"diff --git a/%s b/%s\nnew file mode %s\n--- /dev/null\n+++ b/%s\n@@ -0,0 +1 @@\n" % (name, name, mode, name)
-    ) + text
-
-
-def new_link(name: bytes, target: bytes) -> bytes:
-    return new_file(name, b"120000", b"+%s\n\\ No newline at end of file\n" % target)
-
-
-def binary(data: bytes) -> bytes:
-    packed = zlib.compress(data)
-    letter = bytes([ord("A") + len(packed) - 1])
-    return b"GIT binary patch\nliteral %d\n%s\n\nliteral 0\nHcmV?d00001\n\n" % (
-        len(data),
-        letter + b85encode(packed + b"\0" * (-len(packed) % 4)),
-    )
-
-
 #: name → (diff, line it must be refused at, words that the rule must hold)
 REFUSED = {
-    # paths
-    "path with dot-dot inside": (new_file(b"d/../../f"), 1, "'..'"),
-    "path that is one dot-dot": (new_file(b".."), 1, "'..'"),
-    "path with an empty part": (new_file(b"d//f"), 1, "empty"),
-    "path with a single dot": (new_file(b"d/./f"), 1, "'.'"),
-    "absolute path behind the prefix": (new_file(b"/etc/passwd"), 1, "absolute"),
-    "path in .GIT": (new_file(b".GIT/hooks/pre-commit"), 1, ".git"),
-    "path in a .git further down": (new_file(b"sub/.Git/config"), 1, ".git"),
-    "path in git~1, the short name of .git": (new_file(b"GIT~1/config"), 1, ".git"),
-    "path in .git with a trailing dot, which Windows drops": (new_file(b".git./config"), 1, ".git"),
-    "path in .git as an NTFS stream": (new_file(b".git::$INDEX_ALLOCATION/config"), 1, ".git"),
-    "path in .git with a character that HFS+ drops": (new_file(".g\u200cit/config".encode()), 1, ".git"),
-    "path with a backslash": (new_file(b"d\\..\\f"), 1, "backslash"),
-    "path with a newline in octal": (
-        new_file(b"f").replace(b"a/f", b'"a/x\\012y"').replace(b"b/f", b'"b/x\\012y"'),
-        1,
-        "newline",
-    ),
-    "path with a NUL in octal": (
-        new_file(b"f").replace(b"a/f", b'"a/x\\000y"').replace(b"b/f", b'"b/x\\000y"'),
-        1,
-        "NUL",
-    ),
-    "quoted dot-dot": (
-        new_file(b"f").replace(b"a/f", b'"a/\\056\\056/f"').replace(b"b/f", b'"b/\\056\\056/f"'),
-        1,
-        "'..'",
-    ),
-    "octal escape over one byte": (
-        new_file(b"f").replace(b"a/f", b'"a/\\777"').replace(b"b/f", b'"b/\\777"'),
-        1,
-        "backslash",
-    ),
-    "rename out of the tree": (
-        b"diff --git a/f b/../f\nsimilarity index 100%\nrename from f\nrename to ../f\n",
-        1,
-        "'..'",
-    ),
-    "copy into .git": (b"diff --git a/f b/.git/f\nsimilarity index 100%\ncopy from f\ncopy to .git/f\n", 1, ".git"),
-    "second file's path": (patch() + new_file(b"../f"), 9, "'..'"),
-    # links, gitlinks and modes
-    "link to an absolute path": (new_link(b"l", b"/etc/passwd"), 1, "absolute"),
-    "link that leaves the tree": (new_link(b"d/l", b"../../x"), 1, "leaves"),
-    "link that leaves the tree after going down": (new_link(b"l", b"d/../../x"), 1, "leaves"),
-    "link into .git": (new_link(b"l", b".git/hooks"), 1, ".git"),
-    "link changed to leave the tree": (
-        b"diff --git a/l b/l\nindex %s..%s 120000\n--- a/l\n+++ b/l\n@@ -1 +1 @@\n-f\n\\ No newline at end of file\n+/etc\n"
-        b"\\ No newline at end of file\n" % (b"1" * 40, b"2" * 40),
-        1,
-        "absolute",
-    ),
-    "link as a binary patch": (
-        b"diff --git a/l b/l\nnew file mode 120000\nindex %s..%s\n" % (b"0" * 40, b"1" * 40) + binary(b"/etc"),
-        1,
-        "link",
-    ),
-    "file behind a link of the same diff": (new_link(b"l", b"d") + new_file(b"l/f"), 8, "behind a link"),
-    "gitlink": (new_file(b"sub", b"160000", b"+Subproject commit %s\n" % (b"1" * 40)), 1, "160000"),
-    "gitlink that moves": (
-        b"diff --git a/s b/s\nindex 1111111..2222222 160000\n--- a/s\n+++ b/s\n@@ -1 +1 @@\n-Subproject commit 1\n"
-        b"+Subproject commit 2\n",
-        1,
-        "submodule",
-    ),
-    "set-uid mode": (new_file(b"f", b"104755"), 1, "104755"),
-    "group-writable mode": (new_file(b"f", b"100664"), 1, "100664"),
-    "directory mode": (new_file(b"f", b"040000"), 1, "040000"),
-    "mode that is no number": (new_file(b"f", b"rwxr-x"), 1, "rwxr-x"),
-    "old mode alone": (b"diff --git a/f b/f\nold mode 100644\n", 1, "says nothing"),
-    "header alone": (b"diff --git a/f b/f\n", 1, "says nothing"),
-    "the same header twice": (b"diff --git a/f b/f\nold mode 100644\nold mode 100755\nnew mode 100755\n", 3, "twice"),
-    "index line without ids": (patch(b"diff --git a/f b/f\nindex x..y\n--- a/f\n+++ b/f\n"), 2, "index"),
     # hunks
     "count one too small": (patch(body=BODY.replace(b"-1,3 +1,3", b"-1,2 +1,2")), 8, "no file's diff"),
     "count one too great": (patch(body=BODY.replace(b"-1,3 +1,3", b"-1,4 +1,4")), 4, "fewer lines"),
@@ -129,6 +30,30 @@ REFUSED = {
     "hunks out of order": (patch(body=b"@@ -9 +9 @@\n-a\n+b\n@@ -1 +1 @@\n-a\n+b\n"), 7, "out of order"),
     "hunks over each other": (patch(body=BODY + b"@@ -3 +3 @@\n-three\n+x\n"), 9, "out of order"),
     "insertion without context in the middle": (patch(body=b"@@ -5,0 +6 @@\n+x\n"), 4, "-U0"),
+    "insertion without context behind the first line": (patch(body=b"@@ -1,0 +2 @@\n+x\n"), 4, "-U0"),
+    # taken back, it is an insertion without context, and git would put it at the end of any file
+    "deletion without context": (patch(body=b"@@ -2 +1,0 @@\n-x\n"), 4, "a deletion without context"),
+    "second hunk in an empty file": (new_file(b"f") + b"@@ -0,0 +1 @@\n+y\n", 7, "out of order"),
+    "line behind the last one of its side": (
+        patch(body=b"@@ -1 +1,2 @@\n-x\n+y\n\\ No newline at end of file\n+z\n"),
+        8,
+        "marked as the last",
+    ),
+    "hunk behind the end of the file": (
+        patch(body=b"@@ -1 +1 @@\n-x\n+y\n\\ No newline at end of file\n@@ -9 +9 @@\n-x\n+y\n"),
+        8,
+        "end of the file",
+    ),
+    "marker without a line before it": (
+        patch(body=b"@@ -1 +1 @@\n\\ No newline at end of file\n-x\n+y\n"),
+        5,
+        "marker",
+    ),
+    "marker twice": (patch(body=b"@@ -1 +1 @@\n-x\n+y\n" + b"\\ No newline at end of file\n" * 2), 8, "marker"),
+    # git takes it inside a hunk, and ignores it as the last line of the diff
+    "marker of eleven letters": (patch(body=b"@@ -1 +1 @@\n-x\n+y\n\\ No nefile\n"), 7, "too short"),
+    "blank context line of a CRLF file, stripped to its CR": (patch(body=b"@@ -1,2 +1 @@\n-x\r\n\r\n"), 6, "none of"),
+    "number over 2**31 on the new side": (patch(body=BODY.replace(b"+1,3", b"+2147483648,3")), 4, "2**31"),
     "stray sign in a hunk": (patch(body=BODY.replace(b" three", b"three")), 8, "none of"),
     "combined hunk": (patch(body=b"@@@ -1 -1 +1 @@@\n--a\n++b\n"), 4, "combined"),
     "new file with old lines": (new_file(b"f").replace(b"-0,0 +1 @@\n", b"-1 +1 @@\n-y\n"), 1, "new file"),
@@ -146,7 +71,7 @@ REFUSED = {
     "name with a date behind it": (
         patch(b"diff --git a/f b/f\n--- a/f\t2026-01-01\n+++ b/f\t2026-01-01\n"),
         1,
-        "name a/f",
+        "control character",
     ),
     "new file whose old name is not /dev/null": (new_file(b"f").replace(b"--- /dev/null", b"--- a/f"), 1, "/dev/null"),
     "modified file whose new name is /dev/null": (
@@ -167,6 +92,22 @@ REFUSED = {
     "no prefix, no hunk": (b"diff --git f f\nold mode 100644\nnew mode 100755\n", 1, "prefixes"),
     "index and worktree prefixes": (patch(b"diff --git i/f w/f\n--- i/f\n+++ w/f\n"), 1, "mnemonic"),
     # the file as a whole
+    "zero bytes": (b"", 1, "empty"),
+    "no final newline": (patch()[:-1], 8, "final newline"),
+    "byte order mark": (b"\xef\xbb\xbf" + patch(), 1, "byte order mark"),
+    "UTF-16 little endian": (b"\xff\xfe" + patch().decode().encode("utf-16-le"), 1, "UTF-16"),
+    "context diff": (b"*** a/f\n--- b/f\n***************\n*** 1 ****\n! x\n--- 1 ----\n! y\n", 1, "context"),
+    "combined diff of a merge": (
+        b"diff --cc f\nindex 1,2..3\n--- a/f\n+++ b/f\n@@@ -1 -1 +1 @@@\n++x\n",
+        1,
+        "combined",
+    ),
+    "mail in quoted-printable": (
+        b"Subject: x\nContent-Transfer-Encoding: quoted-printable\n\n" + patch(),
+        2,
+        "encoding",
+    ),
+    "diff in the message": (b"Subject: x\n\n" + patch() + b"\nabove is wrong\n---\n" + patch(), 11, "no file's diff"),
     "blank lines only": (b"\n\n", 1, "no diff"),
     "context diff behind a real one": (patch() + b"*** a/g\n--- b/g\n", 9, "no file's diff"),
     "bare unified diff without its git header": (b"--- a/f\n+++ b/f\n" + BODY, 1, "diff --git"),
@@ -203,11 +144,6 @@ REFUSED = {
         4,
         "without its data",
     ),
-    "binary patch with a line that is none": (
-        b"diff --git a/f b/f\nindex 1111111..2222222 100644\nGIT binary patch\nliteral 1\n~~ ~\n\n",
-        5,
-        "none",
-    ),
     "binary differ inside": (
         b"diff --git a/f b/f\nindex 1..2 100644\n".replace(b"1..2", b"1111111..2222222")
         + b"Binary files a/f and b/f differ\n",
@@ -215,6 +151,13 @@ REFUSED = {
         "without the data",
     ),
 }
+
+
+@pytest.mark.parametrize("name", ["--directory=x.patch", "p/-R", "-"])
+def test_a_patch_file_called_like_an_option_is_refused(name: str) -> None:
+    with pytest.raises(DiffRefused, match="looks like an option") as refusal:
+        diff.read(patch(), name)
+    assert (refusal.value.where, refusal.value.next) == (f"{name}:1", "rename the file")
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -241,10 +184,18 @@ def test_a_line_over_its_bound_is_named() -> None:
     assert refusal.value.where == "x.patch:7"
 
 
-def test_no_prefix_names_the_setting_as_the_remedy() -> None:
+@pytest.mark.parametrize(
+    ("prefixes", "setting"),
+    [
+        (("", ""), "diff.noprefix"),
+        *((pair, "diff.mnemonicPrefix") for pair in (("i/", "w/"), ("c/", "i/"), ("c/", "w/"), ("1/", "2/"))),
+    ],
+)
+def test_other_prefixes_name_the_setting_as_the_remedy(prefixes: tuple[str, str], setting: str) -> None:
     with pytest.raises(DiffRefused) as refusal:
-        diff.read(patch(b"diff --git f f\n--- f\n+++ f\n"), "x.patch")
-    assert "diff.noprefix" in refusal.value.next
+        diff.read(patch("diff --git {0}f {1}f\n--- {0}f\n+++ {1}f\n".format(*prefixes).encode()), "x.patch")
+    assert setting in refusal.value.next
+    assert "--src-prefix=a/" in refusal.value.next
 
 
 # -- accepted, and kept as they are -------------------------------------------------------------------------------------
@@ -338,6 +289,25 @@ def test_mail_with_message_and_signature_is_only_its_diff() -> None:
     assert [file.path for file in diff.read(mail + patch() + b"-- \n2.39.5\n\n", "x.patch")] == [b"f"]
 
 
+BASE = b"\nbase-commit: %s\nprerequisite-patch-id: %s\n" % (b"1" * 40, b"2" * 40)
+
+
+@pytest.mark.parametrize("end", [BASE, BASE + b"-- \n2.39.5\n\n"])
+def test_mail_that_names_its_base_is_only_its_diff(end: bytes, make_tree: Callable[..., str], bench: Store) -> None:
+    assert [file.path for file in diff.read(patch() + end, "x.patch")] == [b"f"]
+    became = apply_diff(bench, make_tree({"f": b"one\ntwo\nthree\n"}), patch() + end)
+    assert became.tree == make_tree({"f": b"one\nTWO\nthree\n"})
+
+
+@pytest.mark.parametrize(
+    "end", [b"\n", b"\nbase\n", BASE + b"\n" + patch(), BASE + b"-- \n" + patch(), b"base-commit: 1\n"]
+)
+def test_anything_else_behind_a_diff_is_left_over(end: bytes) -> None:
+    with pytest.raises(DiffRefused, match="belongs to no file's diff") as refusal:
+        diff.read(patch() + end, "x.patch")
+    assert refusal.value.where == "x.patch:9"
+
+
 def test_what_a_file_diff_says_is_told_apart() -> None:
     data = (
         b"diff --git a/m b/m\nold mode 100644\nnew mode 100755\n"
@@ -359,6 +329,27 @@ def test_what_a_file_diff_says_is_told_apart() -> None:
         ("delete", b"g", None, "100644", None, 18),
     ]
     assert files[-1].old_blob == "a" * 40
+
+
+def test_a_diff_that_only_deletes_is_read() -> None:
+    data = b"".join(
+        b"diff --git a/%s b/%s\ndeleted file mode 100644\nindex %s..%s\n" % (name, name, b"1" * 40, b"0" * 40) + body
+        for name, body in ((b"empty", b""), (b"f", b"--- a/f\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-x\n-y\n"))
+    )
+    files = diff.read(data, "x.patch")
+    assert [(f.change, f.old_path, f.new_path, sum(h.removed for h in f.hunks)) for f in files] == [
+        ("delete", b"empty", None, 0),
+        ("delete", b"f", None, 2),
+    ]
+
+
+def test_marker_of_twelve_letters_is_read_as_git_reads_it(
+    make_tree: Callable[..., str], bench: Store, tmp_path: Path
+) -> None:
+    file = tmp_path / "x.patch"
+    file.write_bytes(patch(body=b"@@ -1 +1 @@\n-x\n+y\n\\ No newfile \n"))
+    became = apply_diff(bench, make_tree({"f": b"x\n"}), file)
+    assert (became.outcome, became.tree) == (Outcome.APPLIES, make_tree({"f": b"y"}))
 
 
 def test_hunk_counts_and_places_are_those_of_the_diff() -> None:

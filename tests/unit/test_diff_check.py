@@ -47,15 +47,6 @@ def test_cross_check_refuses_when_git_does_not_see_a_binary_file() -> None:
         diff_check.cross_check(files, [("1", "1", "f")], data, "x.patch")
 
 
-def test_binary_data_that_git_cannot_unpack_is_refused_as_a_diff(
-    bench: Store, make_tree: Callable[..., str], tmp_path: Path
-) -> None:
-    file = tmp_path / "x.patch"
-    file.write_bytes(BINARY + b"literal 9\nQAAAA\n\nliteral 0\nHcmV?d00001\n\n")
-    with pytest.raises(DiffRefused, match="git cannot read it"):
-        apply_diff(bench, make_tree({"g": b"x\n"}), file)
-
-
 def test_link_that_a_rename_moves_out_of_the_tree_is_refused(
     bench: Store, make_tree: Callable[..., str], tmp_path: Path
 ) -> None:
