@@ -17,6 +17,7 @@ from patchset.store import Store
 class Opened:
     """A checkout whose tip is the patch. ``what`` is made, moved or unchanged; ``later`` are the patches behind it."""
 
+    recipe: str
     patch: str
     variant: str
     directory: Path
@@ -54,4 +55,4 @@ def open_patch(
     directory = Path(into).absolute() if into else project.workspace.work / f"edit-{recipe.name}"
     what = worktree.write_checkout(store, steps[here].commit, directory)
     later = tuple(step.patch for step in steps[here + 1 :])
-    return Opened(patch, steps[here].variant, directory, what, steps[here].touched, later)
+    return Opened(recipe.name, patch, steps[here].variant, directory, what, steps[here].touched, later)

@@ -57,6 +57,7 @@ def show_export(
             ],
             "notes": list(export.notes),
             "tree": export.tree,
+            "recipes": list(export.recipes),
             "written": [relative(path, root) for path in written],
         }
     )
@@ -64,6 +65,9 @@ def show_export(
         console.line(f"{item.patch}: another change now (variant {item.variant})")
         for releases, how in item.groups:
             console.line(f"  {releases}: {how}")
+        kept = [releases for releases, how in item.groups if how.startswith("keeps")]
+        if kept:
+            console.line(f"  NOT EDITED on {', '.join(kept)}: the variant was split, and they have the patch as it was")
         for release in item.not_tried:
             console.line(
                 f"  {release}: not tried, the release is not here (./inv forecast --releases {release} brings it)"
@@ -76,7 +80,10 @@ def show_export(
         console.line("nothing to export: every patch does what its variant says")
     elif not check:
         ids = ", ".join(item.patch for item in export.exported)
-        console.line(f"next: ./inv lock -r {recipe}, then ./inv probe -r {recipe} ({ids} changed)")
+        for name in export.recipes:
+            console.line(f"next: ./inv lock -r {name}, then ./inv probe -r {name} ({ids} changed)")
+        if any(path.name == "patch.toml" for path in written):
+            console.line("next: ./inv lint --write, as ranges changed")
 
 
 def show_changed(console: Console, changed: Changed, root: Path) -> None:

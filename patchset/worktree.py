@@ -68,7 +68,8 @@ def _move(store: Store, commit: str, directory: Path) -> str:
         raise WorktreeError(
             f"HEAD is at {head[:12]}, not at {made[:12]} where this tool left it",
             where=str(directory),
-            next=f"git -C {directory} branch yours, then git -C {directory} reset --hard {made[:12]}; or name another directory",
+            next=f"./inv export --from {directory} writes your commits back into their patches; to leave them, "
+            f"git -C {directory} branch yours, then git -C {directory} reset --hard {made[:12]}; or name another directory",
         )
     if head == commit:
         return "unchanged"

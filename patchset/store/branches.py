@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,11 +60,12 @@ class Branches(Conflicts):
             raise StoreError(f"{oid} is a {kind}, not a commit", next="name a commit")
         head, _, message = data.partition(b"\n\n")
         lines = [line.split(b" ", 1) for line in head.split(b"\n") if b" " in line]
+        encoding = next((value.decode("ascii", "replace") for key, value in lines if key == b"encoding"), "utf-8")
         return Commit(
             oid,
             next(value.decode() for key, value in lines if key == b"tree"),
             tuple(value.decode() for key, value in lines if key == b"parent"),
-            message.decode("utf-8", "replace"),
+            _text(message, encoding),
         )
 
     def commits_since(self, base: str, tip: str) -> tuple[Commit, ...] | None:
@@ -73,7 +75,25 @@ class Branches(Conflicts):
         first = found[0].parents[:1] if found else (tip,)
         return found if first == (base,) else None
 
+    def note_exported(self, directory: Path, commit: str) -> None:
+        """The checkout at *directory* has *commit*, and all of it is in the patches: it may be moved on from there.
+
+        A repository that this tool did not make stays as it is.
+        """
+        if self.made_checkout(directory) not in (None, commit):
+            self.run("update-ref", "refs/patchset/made", commit, repository=Repository(directory))
+
     def is_unfinished(self, directory: Path) -> bool:
         """Is a rebase, merge, cherry-pick or am under way in the checkout at *directory*?"""
         names = ("rebase-merge", "rebase-apply", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")
         return any((directory / ".git" / name).exists() for name in names)
+
+
+def _text(message: bytes, encoding: str) -> str:
+    """*message* as text. A person's git may write commits in another encoding (``i18n.commitEncoding``), or only say so."""
+    try:
+        return message.decode("utf-8")
+    except UnicodeDecodeError:
+        with suppress(LookupError):  # an encoding that Python does not know
+            return message.decode(encoding, "replace")
+        return message.decode("utf-8", "replace")

@@ -16,7 +16,6 @@ _STABLE = (
     "--no-renames",
     "--src-prefix=a/",
     "--dst-prefix=b/",
-    "--unified=3",
     "--inter-hunk-context=0",
     "--diff-algorithm=myers",
     "--indent-heuristic",
@@ -34,9 +33,12 @@ _RENAME_LIMIT = 32_000
 class Diffs(Trees):
     """What a store does with diffs."""
 
-    def diff(self, old: str, new: str) -> bytes:
-        """The unified diff from tree *old* to tree *new*: the same bytes on every machine, and empty if they agree."""
-        return self.run("diff-tree", *_STABLE, old, new)
+    def diff(self, old: str, new: str, *, context: int = 3) -> bytes:
+        """The unified diff from tree *old* to tree *new*: the same bytes on every machine, and empty if they agree.
+
+        :param context: how many unchanged lines stand around a change.
+        """
+        return self.run("diff-tree", *_STABLE, f"--unified={context}", old, new)
 
     def renames(self, old: str, new: str) -> dict[str, tuple[str, int]]:
         """Files of tree *old* that are gone in *new* and live on elsewhere: path → (new path, likeness in percent).

@@ -1,45 +1,47 @@
-"""A patch edited as a commit and written back: only what changed, and for every release of its range that can be told."""
+"""A patch edited as a commit and written back: only what changed, and never over what changed elsewhere."""
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from made_project import write_project
+from made_edit import (
+    LINES,
+    amend,
+    changed,
+    checkout,
+    declared,
+    final,
+    fresh,
+    git,
+    make_project,
+    opened,
+    run,
+    three,
+    variant,
+    write,
+)
 
-from patchset import edit, export
-from patchset.errors import DeclarationError, SeriesError, WorktreeError
+from patchset import export, series_edit
+from patchset.errors import DiffRefused, SeriesError, WorktreeError
 from patchset.resolve import Project, resolve
-from patchset.store import Store
+from patchset.store import Entry, Store
+from patchset.store.trees import EPOCH
 
-LINES = b"".join(b"line_%d = %d\n" % (n, n) for n in range(60))
-
-
-def changed(*numbers: int, base: bytes = LINES, word: bytes = b"LINE") -> bytes:
-    for n in numbers:
-        base = base.replace(b"line_%d = %d\n" % (n, n), b"%s_%d = 0\n" % (word, n))
-    return base
+Make = Callable[..., Project]
 
 
 @pytest.fixture
-def make(bench: Store, make_tree: Callable[..., str], tmp_path: Path) -> Callable[..., Project]:
-    """Releases → a project of three patches of one file, at lines 10, 30 and 50; ``variants`` is the range of the first."""
+def make(bench: Store, make_tree: Callable[..., str], tmp_path: Path) -> Make:
+    """Release → the content of a.py: a project of three patches of it, at lines 10, 30 and 50."""
 
-    def project(releases: Mapping[str, bytes], ranges: str = "==0.20.0") -> Project:
-        def diff(number: int) -> bytes:
-            return bench.diff(make_tree({"a.py": LINES}), make_tree({"a.py": changed(number)}))
+    def diff(old: bytes, new: bytes) -> bytes:
+        return bench.diff(make_tree({"a.py": old}), make_tree({"a.py": new}))
 
-        def variant(name: str) -> str:
-            return f'\n[[variant]]\nreleases = "{name}"\ndiff = "a.patch"\nnote = "n"\n'
-
-        patches = {
-            "first": (variant(ranges), {"a.patch": diff(10)}),
-            "second": (variant("==0.20.0"), {"a.patch": diff(30)}),
-            "third": (variant("==0.20.0"), {"a.patch": diff(50)}),
-        }
-        return write_project(tmp_path / "clone", {r: {"a.py": c} for r, c in releases.items()}, patches, list(patches))
+    def project(releases: Mapping[str, bytes], **more: object) -> Project:
+        return three(tmp_path / "clone", diff, releases, **more)  # type: ignore[arg-type]
 
     return project
 
@@ -49,39 +51,8 @@ def own_vendor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PATCHSET_VENDOR", raising=False)
 
 
-def fresh(project: Project) -> Project:
-    return Project.read(project.workspace)
-
-
-def opened(project: Project, patch: str = "first") -> Path:
-    return edit.open_patch(project, project.recipe("r"), patch, "").directory
-
-
-def run(project: Project, directory: Path, *, write: bool = True) -> export.Export:
-    return export.export(fresh(project), fresh(project).recipe("r"), directory, write=write)[0]
-
-
-def git(directory: Path, *words: str) -> str:
-    who = ["-c", "user.name=somebody", "-c", "user.email=somebody@host"]
-    return subprocess.run(["git", *who, *words], cwd=directory, check=True, capture_output=True, text=True).stdout
-
-
-def write(directory: Path, content: bytes) -> None:
-    (directory / "a.py").write_bytes(content)
-
-
-def declared(project: Project) -> dict[str, tuple[bytes, int]]:
-    files = (path for path in project.workspace.recipes.rglob("*") if path.is_file())
-    return {str(p.relative_to(project.workspace.root)): (p.read_bytes(), p.stat().st_mtime_ns) for p in files}
-
-
-def final(project: Project) -> bytes | None:
-    store, now = Store.open(project.workspace.store), fresh(project)
-    return store.read(resolve(now, now.recipe("r"), store, lambda text: None).applied.tree, "a.py")
-
-
 @pytest.mark.parametrize("patch", ["first", "second", "third"])
-def test_untouched_checkout_is_a_no_op(patch: str, make: Callable[..., Project]) -> None:
+def test_untouched_checkout_is_a_no_op(patch: str, make: Make) -> None:
     project = make({"0.20.0": LINES})
     directory = opened(project, patch)
     before = declared(project)
@@ -90,14 +61,11 @@ def test_untouched_checkout_is_a_no_op(patch: str, make: Callable[..., Project])
 
 
 @pytest.mark.parametrize(("more", "exported"), [(15, ["first"]), (32, ["first", "second"])])
-def test_edit_of_the_first_patch_carries_the_later_ones(
-    more: int, exported: list[str], make: Callable[..., Project]
-) -> None:
+def test_edit_of_the_first_patch_carries_the_later_ones(more: int, exported: list[str], make: Make) -> None:
     """Line 32 is context of the second patch: that is written anew too, so that it applies and need not be merged."""
     project = make({"0.20.0": LINES})
     directory = opened(project)
-    write(directory, changed(10, more))
-    git(directory, "commit", "-qa", "--amend", "--no-edit")
+    amend(directory, changed(10, more))
     before = declared(project)
     assert [item.patch for item in run(project, directory, write=False).exported] == exported
     assert declared(project) == before
@@ -108,27 +76,29 @@ def test_edit_of_the_first_patch_carries_the_later_ones(
     assert run(project, directory).exported == ()
 
 
-def test_exported_diff_is_that_of_the_store_whatever_git_is_told(make: Callable[..., Project], bench: Store) -> None:
+def test_exported_diff_is_that_of_the_store_whatever_git_is_told(make: Make, bench: Store) -> None:
     project = make({"0.20.0": LINES})
     directory = opened(project)
     for key, value in (("diff.noprefix", "true"), ("diff.context", "0"), ("core.abbrev", "4"), ("color.ui", "always")):
         git(directory, "config", key, value)
-    write(directory, changed(10, 12))
-    git(directory, "commit", "-qa", "--amend", "--no-edit")
+    amend(directory, changed(10, 12))
     run(project, directory)
     data = (project.patches["first"].folder / "a.patch").read_bytes()
     assert data.startswith(b"diff --git a/a.py b/a.py\nindex ") and len(data.split(b"\n")[1]) == len("index ") + 82 + 7
     assert b"\x1b" not in data and data.count(b"\n line_") >= 6
 
 
-def test_whole_series_is_edited_with_fixup_commits(make: Callable[..., Project]) -> None:
+def test_whole_series_is_edited_with_a_fixup_squashed_or_not(make: Make, tmp_path: Path) -> None:
     project = make({"0.20.0": LINES})
-    directory = opened(project, "third")
-    write(directory, changed(10, 30, 50, 8))
-    git(directory, "commit", "-qam", "fixup! T")  # every patch here has the title T: the last of that name is meant
-    done = run(project, directory)
-    assert [item.patch for item in done.exported] == ["third"]
+    directory = checkout(project, tmp_path / "whole")
+    write(directory, changed(8, 10, 30, 50))
+    git(directory, "commit", "-qam", "fixup! the first")
+    assert [item.patch for item in run(project, directory, write=False).exported] == ["first"]
+    git(directory, "-c", "sequence.editor=true", "rebase", "-q", "-i", "--autosquash", "--root")
+    assert git(directory, "log", "--format=%s").split("\n")[:3] == ["the third", "the second", "the first"]
+    assert [item.patch for item in run(project, directory).exported] == ["first"]
     assert final(project) == changed(8, 10, 30, 50)
+    assert run(project, directory).exported == ()
 
 
 @pytest.mark.parametrize(
@@ -137,27 +107,24 @@ def test_whole_series_is_edited_with_fixup_commits(make: Callable[..., Project])
         (lambda d: write(d, b"not committed\n"), "not committed"),
         (lambda d: (write(d, changed(10, 1)), git(d, "commit", "-qam", "new work")), "belongs to no patch"),
         (lambda d: (write(d, changed(10, 1)), git(d, "commit", "-qam", "x\n\nPatch: other")), "names 'other'"),
-        (lambda d: git(d, "reset", "-q", "--hard", "HEAD~2"), None),
+        (lambda d: git(d, "reset", "-q", "--hard", "HEAD~2"), "second, third is missing there"),
     ],
-    ids=["uncommitted", "no patch", "another patch", "fewer is a prefix"],
+    ids=["uncommitted", "no patch", "another patch", "dropped at the end"],
 )
 def test_what_is_no_series_is_refused_with_the_next_command(
-    disturb: Callable[[Path], object], words: str | None, make: Callable[..., Project]
+    disturb: Callable[[Path], object], words: str, make: Make
 ) -> None:
     project = make({"0.20.0": LINES})
     directory = opened(project, "third")
     before = declared(project)
     disturb(directory)
-    if words is None:
-        assert run(project, directory).exported == ()
-    else:
-        with pytest.raises((WorktreeError, SeriesError), match=words) as error:
-            run(project, directory)
-        assert error.value.next
+    with pytest.raises((WorktreeError, SeriesError), match=words) as error:
+        run(project, directory)
+    assert error.value.next
     assert declared(project) == before
 
 
-def test_dropped_and_reordered_commits_are_named(make: Callable[..., Project]) -> None:
+def test_dropped_and_reordered_commits_are_named(make: Make) -> None:
     project = make({"0.20.0": LINES})
     directory = opened(project, "third")
     commits = git(directory, "rev-list", "--reverse", "HEAD").split()[1:]
@@ -170,9 +137,7 @@ def test_dropped_and_reordered_commits_are_named(make: Callable[..., Project]) -
         run(project, directory)
 
 
-def test_directory_that_is_no_checkout_or_of_another_base_is_refused(
-    make: Callable[..., Project], tmp_path: Path
-) -> None:
+def test_directory_that_is_no_checkout_or_of_another_base_is_refused(make: Make, tmp_path: Path) -> None:
     project = make({"0.20.0": LINES})
     with pytest.raises(WorktreeError, match="no checkout there"):
         run(project, tmp_path / "nowhere")
@@ -184,22 +149,20 @@ def test_directory_that_is_no_checkout_or_of_another_base_is_refused(
         run(project, tmp_path / "other")
 
 
-def test_later_patch_that_no_longer_goes_in_is_named(make: Callable[..., Project]) -> None:
+def test_later_patch_that_no_longer_goes_in_is_named(make: Make) -> None:
     project = make({"0.20.0": LINES})
     directory = opened(project)
-    write(directory, changed(10, 30, word=b"OTHER"))
-    git(directory, "commit", "-qa", "--amend", "--no-edit")
+    amend(directory, changed(10, 30, word=b"OTHER"))
     before = declared(project)
     with pytest.raises(SeriesError, match=r"patch second does not go in any more: a\.py"):
         run(project, directory)
     assert declared(project) == before
 
 
-def test_edit_that_does_not_compile_or_undoes_the_patch_is_refused(make: Callable[..., Project]) -> None:
+def test_edit_that_does_not_compile_or_undoes_the_patch_is_refused(make: Make) -> None:
     project = make({"0.20.0": LINES})
     directory = opened(project)
-    write(directory, changed(10) + b"def f(:\n")
-    git(directory, "commit", "-qa", "--amend", "--no-edit")
+    amend(directory, changed(10) + b"def f(:\n")
     with pytest.raises(SeriesError, match="does not compile"):
         run(project, directory)
     write(directory, LINES)
@@ -208,78 +171,182 @@ def test_edit_that_does_not_compile_or_undoes_the_patch_is_refused(make: Callabl
         run(project, directory)
 
 
-# -- the other releases of the range ------------------------------------------------------------------------------------
-
-#: The edit goes in; it has to be merged; it clashes.
-LATER = {"0.21.0": b"# head\n" + LINES, "0.22.0": LINES.replace(b"line_14 = 14", b"fourteen = 14"),
-         "0.23.0": LINES.replace(b"line_12 = 12", b"twelve = 12")}  # fmt: skip
+# -- a checkout that is not of today ------------------------------------------------------------------------------------
 
 
-def edited_over_the_range(make: Callable[..., Project], *, bring: bool) -> tuple[Project, export.Export]:
-    project = make({"0.20.0": LINES, **LATER}, ">=0.20.0,<=0.23.0")
-    if bring:
-        bases = project.bases(Store.open(project.workspace.store))
-        for release in LATER:
-            bases.tree(release)
+def test_patch_changed_elsewhere_since_is_not_undone(make: Make, tmp_path: Path) -> None:
+    """Two checkouts of one series: the one that is exported second must not bring the old state back."""
+    project = make({"0.20.0": LINES})
+    old, other = checkout(project, tmp_path / "old"), checkout(project, tmp_path / "other")
+    write(other, changed(10, 30, 31, 50))
+    git(other, "commit", "-qam", "fixup! the second")
+    run(project, other)
+    before = declared(project)
+    with pytest.raises(WorktreeError, match="since this checkout was made, second changed") as error:
+        run(project, old)
+    assert "cherry-pick" in error.value.next
+    git(old, "switch", "-qc", "mine")
+    amend(old, changed(10, 30, 50, 52))
+    with pytest.raises(WorktreeError, match="second changed"):
+        run(project, old)
+    assert declared(project) == before
+    assert final(project) == changed(10, 30, 31, 50)
+
+
+def test_the_remedy_it_names_works(make: Make, tmp_path: Path) -> None:
+    project = make({"0.20.0": LINES})
+    old = checkout(project, tmp_path / "old")
+    write(old, changed(8, 10, 30, 50))
+    git(old, "commit", "-qam", "fixup! the first")
+    amend(opened(project), changed(10, 11))
+    run(project, project.workspace.work / "edit-r")
+    with pytest.raises(WorktreeError, match="first changed"):
+        run(project, old)
+    new = checkout(project, tmp_path / "new")
+    git(new, "fetch", "-q", str(old))
+    git(new, "cherry-pick", "FETCH_HEAD")
+    run(project, new)
+    assert final(project) == changed(8, 10, 11, 30, 50)
+
+
+def test_checkout_goes_on_being_of_use_after_an_export(make: Make) -> None:
+    """Edit, export, edit on, export; then another patch in the same directory, and the first once more."""
+    project = make({"0.20.0": LINES})
     directory = opened(project)
-    write(directory, changed(10, 12))
-    git(directory, "commit", "-qa", "--amend", "--no-edit")
-    return project, run(project, directory)
+    for more in ((11,), (11, 12)):
+        amend(directory, changed(10, *more))
+        run(project, directory)
+    assert opened(project, "second") == directory
+    amend(directory, changed(10, 11, 12, 30, 31))
+    with pytest.raises(WorktreeError, match="HEAD is at") as error:
+        opened(project, "first")
+    assert f"./inv export --from {directory}" in error.value.next
+    run(project, directory)
+    opened(project, "first")
+    assert (directory / "a.py").read_bytes() == changed(10, 11, 12)
+    assert final(project) == changed(10, 11, 12, 30, 31, 50)
 
 
-def test_other_releases_of_the_range_are_tried_carried_or_keep_the_old_diff(make: Callable[..., Project]) -> None:
-    project, done = edited_over_the_range(make, bring=True)
-    (item,) = done.exported
-    assert item.groups == (
-        (">=0.20.0,<=0.21.0", "the new diff"),
-        ("==0.22.0", "carried by a three-way merge"),
-        ("==0.23.0", "keeps the old diff: the edit does not go in there"),
+def test_export_killed_after_its_files_were_written_is_ended_by_the_next(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = make({"0.20.0": LINES})
+    directory = opened(project)
+    amend(directory, changed(10, 11))
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Store, "note_exported", killed)
+        with pytest.raises(KeyboardInterrupt):
+            run(project, directory)
+    assert run(project, directory).exported == ()
+    opened(project, "second")
+    assert (directory / "a.py").read_bytes() == changed(10, 11, 30)
+
+
+def test_check_writes_nothing_not_even_in_the_checkout(make: Make) -> None:
+    project = make({"0.20.0": LINES})
+    directory = opened(project)
+    amend(directory, changed(10, 11))
+    refs, before = git(directory, "for-each-ref"), declared(project)
+    assert run(project, directory, write=False).exported
+    assert (git(directory, "for-each-ref"), declared(project)) == (refs, before)
+
+
+def test_foreign_repository_is_exported_and_never_taken_for_one_of_this_tool(make: Make, tmp_path: Path) -> None:
+    project = make({"0.20.0": LINES})
+    git(tmp_path, "clone", "-q", "-b", "patchset", str(checkout(project, tmp_path / "whole")), "mine")
+    mine = tmp_path / "mine"
+    write(mine, changed(10, 30, 50, 52))
+    git(mine, "commit", "-qam", "fixup! the third")
+    run(project, mine)
+    assert final(project) == changed(10, 30, 50, 52)
+    with pytest.raises(WorktreeError, match="no checkout of this tool"):
+        checkout(project, mine)
+
+
+@pytest.mark.parametrize("how", ["drop", "move"])
+def test_dropped_and_moved_commits_go_with_the_recipe(how: str, make: Make, tmp_path: Path) -> None:
+    """What the refusal tells to type makes the branch right, and what else was edited in it is written."""
+    project = make({"0.20.0": LINES})
+    directory = checkout(project, tmp_path / "whole")
+    write(directory, changed(8, 10, 30, 50))
+    git(directory, "commit", "-qam", "fixup! the first")
+    commits = git(directory, "rev-list", "--reverse", "HEAD").split()[1:]
+    git(directory, "reset", "-q", "--hard", commits[0])
+    git(directory, "cherry-pick", *(commits[2:] if how == "drop" else [commits[2], commits[1], commits[3]]))
+    with pytest.raises(SeriesError, match="is not the series") as error:
+        run(project, directory)
+    now = fresh(project)
+    if how == "drop":
+        assert "./inv drop second" in error.value.next
+        series_edit.drop(now, now.recipe("r"), "second", "not needed")
+    else:
+        assert "./inv move second --after third" in error.value.next
+        series_edit.move(now, now.recipe("r"), "second", after="third")
+    assert [item.patch for item in run(project, directory).exported] == ["first"]
+    assert final(project) == (changed(8, 10, 50) if how == "drop" else changed(8, 10, 30, 50))
+
+
+# -- what may not be written --------------------------------------------------------------------------------------------
+
+
+def test_repository_inside_and_link_out_of_the_tree_are_refused(make: Make, tmp_path: Path) -> None:
+    project = make({"0.20.0": LINES})
+    directory = opened(project)
+    before = declared(project)
+    (directory / "l").symlink_to("../../etc/passwd")
+    git(directory, "add", "l")
+    amend(directory, changed(10, 11))
+    with pytest.raises(DiffRefused, match="link"):
+        run(project, directory)
+    git(directory, "rm", "-q", "--cached", "l")
+    (directory / "l").unlink()
+    git(directory, "init", "-q", "inner")
+    git(directory / "inner", "commit", "-q", "--allow-empty", "-m", "x")
+    git(directory, "add", "inner")
+    amend(directory, changed(10, 11))
+    with pytest.raises(DiffRefused):
+        run(project, directory)
+    assert declared(project) == before
+
+
+def test_untouched_patch_that_only_merges_is_a_no_op(
+    bench: Store, make_tree: Callable[..., str], tmp_path: Path
+) -> None:
+    """Its diff does not apply as it stands; but nobody edited it."""
+    old, new = {"a.py": LINES}, {"a.py": changed(10)}
+    drifted = {"a.py": changed(12)}
+    data = bench.diff(make_tree(old), make_tree(new))
+    project = make_project(
+        tmp_path / "clone", {"0.20.0": drifted, "0.21.0": old}, {"first": (variant(), {"a.patch": data})}
     )
-    now = fresh(project).patches["first"]
-    assert {v.name: (v.diff.name if v.diff else None, v.note) for v in now.variants} == {
-        ">=0.20.0,<=0.21.0": ("0.20.0-0.21.0.patch", "n"),
-        "==0.22.0": ("0.22.0.patch", "n"),
-        "==0.23.0": ("a.patch", "n"),
-    }
+    project.bases(Store.open(project.workspace.store)).tree("0.21.0")  # the merge needs the old file
+    now = fresh(project)
     store = Store.open(project.workspace.store)
-    bases = project.bases(store)
-    made = {release: store.read(_patched(store, now, release, bases), "a.py") or b"" for release in ("0.20.0", *LATER)}
-    assert [b"LINE_12 = 0" in made[release] for release in made] == [True, True, True, False]
-    assert all(b"LINE_10 = 0" in content for content in made.values())
-
-
-def _patched(store: Store, patch: object, release: str, bases: object) -> str:
-    from patchset.series import apply_patch
-
-    step = apply_patch(store, bases.tree(release), "", patch, patch.variant_for(release), bases.donor_file)  # type: ignore[attr-defined, arg-type]
-    assert step.outcome.changes_tree
-    return step.tree
-
-
-def test_release_that_is_not_here_is_said_to_be_not_tried(make: Callable[..., Project]) -> None:
-    _, done = edited_over_the_range(make, bring=False)
-    (item,) = done.exported
-    assert item.not_tried == tuple(LATER)
-
-
-# -- opening ------------------------------------------------------------------------------------------------------------
-
-
-def test_patch_that_is_not_there_or_changes_nothing_cannot_be_edited(make: Callable[..., Project]) -> None:
-    project = make({"0.20.0": LINES})
-    with pytest.raises(DeclarationError, match=r"no patch 'x' .*first, second, third"):
-        opened(project, "x")
-    toml = project.patches["second"].folder / "patch.toml"
-    toml.write_text(toml.read_text().replace('diff = "a.patch"', 'absent = [{ file = "b.py" }]'))
-    (project.patches["second"].folder / "a.patch").unlink()
-    with pytest.raises(DeclarationError, match=r"second changes nothing at 0\.20\.0 \(absent\)"):
-        opened(fresh(project), "second")
-
-
-def test_checkout_with_changes_is_not_replaced(make: Callable[..., Project]) -> None:
-    project = make({"0.20.0": LINES})
+    resolved = resolve(now, now.recipe("r"), store, lambda text: None)
+    assert [step.outcome.value for step in resolved.applied.steps] == ["merges"]
+    assert export.check_untouched(now, resolved, store) == ()
+    before = declared(project)
     directory = opened(project)
-    write(directory, b"mine\n")
-    with pytest.raises(WorktreeError, match="have changes"):
-        opened(project, "second")
-    assert (directory / "a.py").read_bytes() == b"mine\n"
+    assert run(project, directory).exported == ()
+    assert declared(project) == before
+    amend(directory, changed(10, 12, 14))
+    run(project, directory)
+    resolved = resolve(fresh(project), fresh(project).recipe("r"), store, lambda text: None)
+    assert [step.outcome.value for step in resolved.applied.steps] == ["applies"]
+
+
+def test_check_untouched_tells_of_commits_that_are_not_what_the_diffs_say(make: Make) -> None:
+    project = make({"0.20.0": LINES})
+    store = Store.open(project.workspace.store)
+    resolved = resolve(project, project.recipe("r"), store, lambda text: None)
+    assert export.check_untouched(project, resolved, store) == ()
+    last = resolved.applied.steps[-1]
+    other = store.with_file(last.tree, "a.py", Entry("100644", store.write_blob(changed(10, 30, 50, 52))))
+    commit = store.commit(other, store.commit_at(last.commit).parents, "x\n\nPatch: third", EPOCH)
+    tampered = replace(resolved, applied=replace(resolved.applied, commit=commit))
+    (line,) = export.check_untouched(project, tampered, store)
+    assert line.startswith("third ==0.20.0")
