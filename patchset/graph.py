@@ -1,47 +1,73 @@
-"""Which patches of a series depend on which, found by trying the trees: without one, does the other still go in?"""
+"""Which patches of a series depend on which, found by trying the trees: without one, what becomes of the other?"""
 
 from __future__ import annotations
 
-import shutil
-import tempfile
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import PurePosixPath
 
-from patchset import process
-from patchset.errors import MissingTool, PatchsetError
-from patchset.outcome import Outcome
-from patchset.patch import Patch
+from patchset import diff
+from patchset.diff_model import FileDiff
+from patchset.diff_rules import show
+from patchset.errors import DiffRefused, SeriesError
+from patchset.graph_draw import write
+from patchset.outcome import DonorFile, Outcome
+from patchset.patch import Patch, Variant
+from patchset.placing import places
 from patchset.recipe import Recipe
 from patchset.resolve import Project
 from patchset.series import apply_patch
 from patchset.store import Store
-from patchset.workspace import write_atomically
+
+__all__ = ["Graph", "Order", "graph", "of_recipe", "write"]
+
+
+@dataclass(frozen=True)
+class Order:
+    """Two patches that do not need each other, and whose order counts; ``how`` says what the other order does."""
+
+    first: str
+    second: str
+    how: str
 
 
 @dataclass(frozen=True)
 class Graph:
-    """The patches of a series that change the tree, in order.
+    """The patches of a series on one base.
 
-    ``needs`` maps each to a smallest set of earlier ones without which it does not go in; ``declared`` to what its
-    patch.toml requires; ``order_matters`` are pairs that both go in alone, and the other way round give another tree or do
-    not go in. To go in is to become what it becomes in the series: a merge in place of a plain application is a need.
-    ``idle`` are patches that change nothing on this base.
+    ``outcomes`` has all of them, in order. ``needs`` maps each to a smallest set of earlier ones with which, and not without
+    which, it becomes what it becomes in the series (a plain application in place of a merge is as good); what those need
+    themselves is left out. ``declared`` is what its patch.toml requires. ``stopped_by`` maps a patch that does not go in to
+    the earlier one behind which it does not; to nothing if it does not go into the base either.
     """
 
     recipe: str
     release: str
-    patches: tuple[str, ...]
+    outcomes: Mapping[str, Outcome]
     needs: Mapping[str, tuple[str, ...]]
     declared: Mapping[str, tuple[str, ...]]
-    order_matters: tuple[tuple[str, str], ...]
-    idle: tuple[str, ...]
+    order_matters: tuple[Order, ...]
+    stopped_by: Mapping[str, str]
+
+    def below(self, patch: str) -> frozenset[str]:
+        """Everything that *patch* needs, directly or not."""
+        return _closure(self.needs, [patch]) - {patch}
+
+    def declared_only(self, patch: str) -> tuple[str, ...]:
+        """What *patch* requires, and does not need by its text."""
+        return tuple(name for name in self.declared[patch] if name not in self.below(patch))
+
+    def undeclared(self, patch: str) -> tuple[str, ...]:
+        """What *patch* needs by its text, and nothing that it requires stands for."""
+        return tuple(name for name in self.needs[patch] if name not in _closure(self.declared, [patch]))
 
 
 def of_recipe(project: Project, recipe: Recipe, say: Callable[[str], None] = lambda text: None) -> Graph:
     """The graph of *recipe*'s series on its release.
 
-    :raises SourceError: the release cannot be had.
+    :raises SourceError: the release, or a donor, cannot be had.
+    :raises SeriesError: a patch has no variant for the release.
     """
     store = Store.open(project.workspace.store)
     bases = project.bases(store, say, recipe.pin.upstream)
@@ -49,188 +75,197 @@ def of_recipe(project: Project, recipe: Recipe, say: Callable[[str], None] = lam
     return graph(store, recipe.name, recipe.pin.release, base, project.series_of(recipe), bases.donor_file)
 
 
-def write(found: Graph, dot_file: str, svg_file: str) -> tuple[Path, ...]:
-    """Write the graph to the files that are named (empty: none), and return them."""
-    files = []
-    for name, content in ((dot_file, lambda: dot(found).encode()), (svg_file, lambda: svg(dot(found)))):
-        if name:
-            write_atomically(Path(name).absolute(), content())
-            files.append(Path(name).absolute())
-    return tuple(files)
+def graph(store: Store, recipe: str, release: str, base: str, patches: Sequence[Patch], donor_file: DonorFile) -> Graph:
+    """Try the subsets of *patches* that can make a difference, on the tree *base*.
 
-
-def graph(
-    store: Store, recipe: str, release: str, base: str, patches: Sequence[Patch], donor_file: Callable[..., bytes]
-) -> Graph:
-    """Try the subsets of *patches* that matter on the tree *base*.
-
-    Patches that touch no file in common cannot depend on each other; all else is tried.
+    Two patches are tried on each other where one changes a file, or the place of a file, that the other reads or changes.
     """
-    tries = _Tries(store, release, donor_file)
-    changing, idle, tree, touched = [], [], base, {}
-    for patch in patches:
-        after = tries.first(tree, patch)
-        if after is None:
-            idle.append(patch.id)
-            continue
-        changing.append(patch)
-        touched[patch.id] = set(store.changed_paths(tree, after))
-        tree = after
+    tries = _Tries(store, release, base, donor_file)
+    outcomes: dict[str, Outcome] = {}
     needs: dict[str, tuple[str, ...]] = {}
-    for index, patch in enumerate(changing):
-        needs[patch.id] = _needed(tries, base, patch, changing[:index], touched, needs)
-    pairs = [
-        (one.id, other.id)
+    stopped: dict[str, str] = {}
+    changing: list[Patch] = []
+    for patch in patches:
+        outcome, before = tries.in_series(patch), list(changing)
+        outcomes[patch.id] = outcome
+        needs[patch.id] = () if outcome.stops else _needed(tries, patch, before, needs)
+        if outcome.stops:
+            stopped[patch.id] = _stopper(tries, patch, before)
+        if outcome.changes_tree:
+            changing.append(patch)
+    orders = [
+        Order(one.id, other.id, how)
         for index, other in enumerate(changing)
         for one in changing[:index]
-        if touched[one.id] & touched[other.id] and not _commute(tries, base, one, other)
+        if tries.meet(one, other) and (how := _order(tries, one, other, changing, needs))
     ]
-    declared = {patch.id: patch.requires for patch in changing}
-    return Graph(recipe, release, tuple(p.id for p in changing), needs, declared, tuple(pairs), tuple(idle))
+    declared = {patch.id: tuple(name for name in patch.requires if name in outcomes) for patch in patches}
+    return Graph(recipe, release, outcomes, needs, declared, tuple(orders), stopped)
 
 
 def _needed(
-    tries: _Tries,
-    base: str,
-    patch: Patch,
-    earlier: Sequence[Patch],
-    touched: Mapping[str, set[str]],
-    needs: Mapping[str, tuple[str, ...]],
+    tries: _Tries, patch: Patch, earlier: Sequence[Patch], needs: Mapping[str, tuple[str, ...]]
 ) -> tuple[str, ...]:
-    """A smallest set of earlier patches with which *patch* goes in; only the ones it needs itself, not what those need."""
-    if tries.on(base, patch) is not None:
-        return ()
-    kept = [other for other in earlier if touched[other.id] & touched[patch.id]]
-    kept = [other for other in earlier if other in kept or any(other.id in _all(needs, k.id) for k in kept)]
-    for other in reversed(list(kept)):
-        if any(other.id in _all(needs, needed.id) for needed in kept):
-            continue  # another one that is needed needs it
-        without = [item for item in kept if item is not other]
-        tree = tries.all_on(base, without)
-        if tree is not None and tries.on(tree, patch) is not None:
-            kept = without
-    below = {name for item in kept for name in _all(needs, item.id)}
-    return tuple(item.id for item in kept if item.id not in below)
+    """A smallest set of *earlier* patches with which *patch* becomes what it becomes behind all of them.
+
+    Each round finds one by bisection: the first of them at which, together with those found so far, it is so.
+    """
+    candidates = _reaching(tries, patch, earlier)
+    found: list[str] = []
+
+    def good(names: Sequence[str], first: int = 0) -> bool:
+        wanted = _closure(needs, names) | {item.id for item in candidates[:first]}
+        tree = tries.after([item for item in candidates if item.id in wanted])
+        return tree is not None and tries.goes(tree, patch)
+
+    while not good(found) and len(found) < len(candidates):
+        low, high = 0, len(candidates)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if good(found, middle) else (middle, high)
+        found.append(candidates[high - 1].id)
+    for name in list(found):
+        without = [item for item in found if item != name]
+        if good(without):
+            found = without
+    return tuple(item.id for item in candidates if item.id in found and not _is_below(needs, item.id, found))
 
 
-def _all(needs: Mapping[str, tuple[str, ...]], patch: str) -> set[str]:
-    """Everything that *patch* needs, directly or not."""
+def _is_below(needs: Mapping[str, tuple[str, ...]], patch: str, others: Sequence[str]) -> bool:
+    """Does one of *others* need *patch*?"""
+    return any(patch in _closure(needs, [other]) for other in others if other != patch)
+
+
+def _reaching(tries: _Tries, patch: Patch, earlier: Sequence[Patch]) -> list[Patch]:
+    """Those of *earlier* that can make a difference to *patch*, perhaps through others; in their order."""
+    found = [patch]
+    for item in reversed(earlier):
+        if any(tries.meet(item, other) for other in found):
+            found.append(item)
+    return found[:0:-1]
+
+
+def _stopper(tries: _Tries, patch: Patch, earlier: Sequence[Patch]) -> str:
+    """The first of *earlier* behind which *patch* does not go in; empty if it does not go into the base."""
+    if tries.stops(tries.base, patch):
+        return ""
+    for count, item in enumerate(earlier, 1):
+        tree = tries.after(earlier[:count])
+        if tree is not None and tries.stops(tree, patch):
+            return item.id
+    return ""
+
+
+def _order(
+    tries: _Tries, one: Patch, other: Patch, changing: Sequence[Patch], needs: Mapping[str, tuple[str, ...]]
+) -> str:
+    """What becomes of *other* before *one*, both on what they need; empty if it makes no difference, or one needs the other."""
+    below = _closure(needs, [one.id, other.id]) - {one.id, other.id}
+    if one.id in _closure(needs, [other.id]):
+        return ""
+    ground = tries.after([item for item in changing if item.id in below])
+    if ground is None or not tries.goes(ground, one) or not tries.goes(ground, other):
+        return ""
+    ours, theirs = tries.after([one, other], ground), tries.after([other, one], ground)
+    if ours == theirs:
+        return ""
+    if ours is None:
+        return f"{other.id} does not go in behind {one.id} alone, and does without it"
+    return "the other way round the tree is another" if theirs else f"{one.id} does not go in behind {other.id}"
+
+
+def _closure(needs: Mapping[str, tuple[str, ...]], names: Sequence[str]) -> frozenset[str]:
+    """*names* and everything that they need, directly or not."""
     found: set[str] = set()
-    left = list(needs.get(patch, ()))
+    left = list(names)
     while left:
         name = left.pop()
         if name not in found:
             found.add(name)
             left += needs.get(name, ())
-    return found
-
-
-def _commute(tries: _Tries, base: str, one: Patch, other: Patch) -> bool:
-    """Do both orders give one tree? True too where one does not go in alone: then it is a need, not an order."""
-    alone = [tries.on(base, patch) for patch in (one, other)]
-    if None in alone:
-        return True
-    return tries.all_on(base, [one, other]) == tries.all_on(base, [other, one])
+    return frozenset(found)
 
 
 class _Tries:
-    """Patches on trees, each tried once."""
+    """Patches on trees, each tried once. What a patch is to become is what it becomes in the series."""
 
-    def __init__(self, store: Store, release: str, donor_file: Callable[..., bytes]) -> None:
+    def __init__(self, store: Store, release: str, base: str, donor_file: DonorFile) -> None:
+        self.base = base
         self._store = store
         self._release = release
         self._donor_file = donor_file
-        self._known: dict[tuple[str, str], tuple[Outcome, str] | None] = {}
+        self._tree = base
+        self._known: dict[tuple[str, str], tuple[Outcome, str]] = {}
         self._wanted: dict[str, Outcome] = {}
+        self._files: dict[str, tuple[FileDiff, ...]] = {}
+        self._paths: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
 
-    def first(self, tree: str, patch: Patch) -> str | None:
-        """The tree after *patch* in the series itself, which says what it is to go in; None where it changes nothing."""
-        found = self._on(tree, patch)
-        if found is None:
-            return None
-        self._wanted[patch.id] = found[0]
-        return found[1]
+    def in_series(self, patch: Patch) -> Outcome:
+        """What becomes of the next patch of the series."""
+        variant = patch.variant_for(self._release)
+        outcome, tree = self._on(self._tree, patch)
+        paths = {*_read_by(variant), *(self._store.changed_paths(self._tree, tree) if tree != self._tree else ())}
+        parents = {str(parent) for path in paths for parent in PurePosixPath(path).parents}
+        self._paths[patch.id] = (frozenset(paths), frozenset(parents))
+        self._wanted[patch.id], self._tree = outcome, tree
+        return outcome
 
-    def on(self, tree: str, patch: Patch) -> str | None:
-        """The tree after *patch*; None where it does not become what it becomes in the series."""
-        found = self._on(tree, patch)
-        good = found is not None and found[0] in (Outcome.APPLIES, self._wanted[patch.id])
-        return found[1] if found and good else None
+    def meet(self, one: Patch, other: Patch) -> bool:
+        """Can one of them make a difference to the other?"""
+        (files, folders), (theirs, above) = self._paths[one.id], self._paths[other.id]
+        # a file where the other one has a folder is in its way
+        return not (files.isdisjoint(theirs) and files.isdisjoint(above) and folders.isdisjoint(theirs))
 
-    def all_on(self, tree: str, patches: Sequence[Patch]) -> str | None:
-        """The tree after all of *patches*; None where one does not go in."""
+    def goes(self, tree: str, patch: Patch) -> bool:
+        """Does *patch* become on *tree* what it becomes in the series?"""
+        outcome, wanted = self._on(tree, patch)[0], self._wanted[patch.id]
+        return outcome is wanted or (wanted.changes_tree and outcome is Outcome.APPLIES)
+
+    def stops(self, tree: str, patch: Patch) -> bool:
+        """Does *patch* not go in on *tree*?"""
+        return self._on(tree, patch)[0].stops
+
+    def after(self, patches: Sequence[Patch], tree: str = "") -> str | None:
+        """*tree* (default: the base) with all of *patches*; None where one does not become what it is to become."""
+        tree = tree or self.base
         for patch in patches:
-            after = self.on(tree, patch)
-            if after is None:
+            if not self.goes(tree, patch):
                 return None
-            tree = after
+            tree = self._on(tree, patch)[1]
         return tree
 
-    def _on(self, tree: str, patch: Patch) -> tuple[Outcome, str] | None:
+    def _on(self, tree: str, patch: Patch) -> tuple[Outcome, str]:
         if (tree, patch.id) not in self._known:
             self._known[tree, patch.id] = self._try(tree, patch)
         return self._known[tree, patch.id]
 
-    def _try(self, tree: str, patch: Patch) -> tuple[Outcome, str] | None:
+    def _try(self, tree: str, patch: Patch) -> tuple[Outcome, str]:
+        variant = patch.variant_for(self._release)
+        if self._wanted.get(patch.id) is Outcome.APPLIES and self._is_lost(tree, patch.id, variant):
+            return Outcome.CONFLICTS, tree
         try:
-            variant = patch.variant_for(self._release)
             step = apply_patch(self._store, tree, "", patch, variant, self._donor_file, verify=False)
-        except PatchsetError:
-            return None
-        return (step.outcome, step.tree) if step.outcome.changes_tree else None
+        except SeriesError:  # a diff that describes the tree as it already is
+            return Outcome.UPSTREAM, tree
+        return step.outcome, step.tree
+
+    def _is_lost(self, tree: str, patch: str, variant: Variant) -> bool:
+        """Can the diff not go in as it is, whatever else? Then nothing has to be merged to know that it does not apply."""
+        if patch not in self._files:
+            self._files[patch] = () if variant.donors else _files_of(variant)
+        found = places(self._files[patch], lambda path: self._store.read(tree, os.fsdecode(path)))
+        return any(not place.fits and not place.done for place in found)
 
 
-# -- drawn --------------------------------------------------------------------------------------------------------------
+def _read_by(variant: Variant) -> set[str]:
+    """The files on which it depends what becomes of *variant*."""
+    found = {item.file for item in (*variant.upstream, *variant.absent)} | {donor.to for donor in variant.donors}
+    return found | {show(path) for file in _files_of(variant) for path in (file.old_path, file.new_path) if path}
 
 
-def lines(found: Graph) -> list[str]:
-    """The graph as text for a terminal: each patch, what it needs, and what is only declared."""
-    told = []
-    for patch in found.patches:
-        needs, declared = found.needs[patch], found.declared[patch]
-        parts = [f"needs {', '.join(needs)}"] if needs else ["goes in alone"]
-        only = [name for name in declared if name not in needs]
-        parts += [f"declared only, not by its text: {', '.join(only)}"] if only else []
-        undeclared = [name for name in needs if name not in declared]
-        parts += [f"not declared in requires: {', '.join(undeclared)}"] if undeclared else []
-        told.append(f"{patch}: {'; '.join(parts)}")
-    told += [f"order matters: {one} before {other}" for one, other in found.order_matters]
-    return [*told, *(f"{patch}: changes nothing at {found.release}" for patch in found.idle)]
-
-
-def dot(found: Graph) -> str:
-    """The graph in the DOT language: an arrow from a patch to what it needs."""
-    out = [f"digraph {_quoted(f'{found.recipe} on {found.release}')} {{", "  rankdir=BT;", "  node [shape=box];"]
-    out += [f"  {_quoted(patch)};" for patch in found.patches]
-    out += [f"  {_quoted(patch)} [style=dashed];" for patch in found.idle]
-    for patch in found.patches:
-        out += [f"  {_quoted(patch)} -> {_quoted(name)};" for name in found.needs[patch]]
-        only = [name for name in found.declared[patch] if name not in found.needs[patch]]
-        out += [f'  {_quoted(patch)} -> {_quoted(name)} [style=dashed, label="declared"];' for name in only]
-    out += [f'  {_quoted(b)} -> {_quoted(a)} [dir=none, style=dotted, label="order"];' for a, b in found.order_matters]
-    return "\n".join([*out, "}", ""])
-
-
-def svg(text: str) -> bytes:
-    """*text*, in the DOT language, as a picture.
-
-    :raises MissingTool: graphviz is not installed, or cannot read it.
-    """
-    program = shutil.which("dot")
-    if not program:
-        raise MissingTool(
-            "graphviz is not installed", next="sudo apt install graphviz, or --dot FILE for the text of it"
-        )
-    with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder, "graph.dot")
-        source.write_text(text, encoding="utf-8")
-        ended = process.run([program, "-Tsvg", source], cwd=folder, env=process.clean_environment(), timeout=120)
-    if ended.returncode:
-        raise MissingTool(
-            "dot could not draw the graph", detail=ended.tail(), next="--dot FILE writes what it was given"
-        )
-    return ended.stdout
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+def _files_of(variant: Variant) -> tuple[FileDiff, ...]:
+    """The structure of its diff; none where that is refused, which shows when it is applied."""
+    try:
+        return diff.read(variant.diff.read_bytes(), variant.diff.name) if variant.diff else ()
+    except DiffRefused:
+        return ()

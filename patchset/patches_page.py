@@ -1,117 +1,201 @@
-"""``recipes/PATCHES.md``: what the patches are for, where they go in, and when they can go. Generated from patch.toml."""
+"""``recipes/PATCHES.md``: what each patch is for, where it goes in, and when it can go; for whoever asks if they need it.
+
+Made of patch.toml, the diffs and the recipes, and of nothing else: the same bytes on every machine and day.
+"""
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
-from textwrap import fill
 
-from patchset import diff
+from patchset import diff, markdown
 from patchset.diff_rules import show
-from patchset.patch import Patch, Variant
+from patchset.markdown import inline
+from patchset.patch import Patch, Reference, Variant
 from patchset.recipe import Recipe
 
 NAME = "PATCHES.md"
 
-_HEAD = """\
-# Patches
-
-Generated from `recipes/patches/*/patch.toml` by `./inv lint --write`; edit those, not this.
-What becomes of each patch on each release: `./inv forecast`.
-"""
-
-_WIDTH = 120
-
-
-def page(patches: Sequence[Patch], recipes: Sequence[Recipe]) -> str:
-    """The whole page: a table of all patches, then each of them."""
-    rows = [f"| [{patch.id}](#{patch.id}) | {_cell(patch.title)} | {_cell(_span(patch))} |" for patch in patches]
-    table = "\n".join(["| patch | what it does | changes |", "|---|---|---|", *rows])
-    return "\n".join([_HEAD, table, "", *(_section(patch, recipes) for patch in patches)])
+_INTRODUCTION = (
+    "What is changed in vLLM here, why, and when it need not be any more: for whoever has to decide whether they need a "
+    "patch. Generated from `recipes/patches/*/patch.toml` and the recipes by `./inv lint --write`: edit those, not this "
+    "page. What each patch becomes on each release, tried on the trees: `./inv forecast`."
+)
+_KINDS = {"fix": "A fix", "backport": "A backport", "workaround": "A workaround"}
+_FILE_WORDS = {"add": "new", "delete": "deleted", "rename": "renamed", "copy": "copied", "mode": "mode"}
+_NOTHING = {
+    "upstream": "nothing to do, fixed upstream",
+    "absent": "nothing to do, what it mends is not there",
+    "proved": "nothing to do, its probe finds it {}",
+}
 
 
-def _section(patch: Patch, recipes: Sequence[Recipe]) -> str:
-    parts = [
-        f"## {patch.id}",
-        f"**{_inline(patch.title)}** ({patch.kind})",
-        *_paragraphs(patch.why),
-        f"**Goes when:** {_inline(patch.drop_when)}",
-        *([f"**Requires:** {', '.join(f'`{name}`' for name in patch.requires)}"] if patch.requires else []),
-        "\n".join(["| releases | what is done | where |", "|---|---|---|", *(_variant_row(v) for v in patch.variants)]),
-        *(["Upstream:\n\n" + "\n".join(_reference_line(patch))] if patch.references else []),
-        "Recipes:\n\n" + "\n".join(_recipe_line(patch, recipe) for recipe in recipes),
+def page(patches: Sequence[Patch], recipes: Sequence[Recipe], releases: Sequence[str]) -> str:
+    """The whole page: a list of all patches, then each of them.
+
+    :param releases: every known release, ascending.
+    :raises DiffRefused: a diff cannot be read.
+    """
+    listed = [
+        f"[{patch.id}](#{_anchor(patch.id)}): {inline(patch.title)}. {_changes(patch, releases)}." for patch in patches
     ]
-    return "\n\n".join(parts) + "\n"
-
-
-def _variant_row(variant: Variant) -> str:
-    done, where = _done(variant)
-    note = f" {variant.note}" if variant.note else ""
-    return f"| `{variant.name}` | {_cell(done + note)} | {_cell(where)} |"
-
-
-def _done(variant: Variant) -> tuple[str, str]:
-    """(what a variant does, the files that it is about)."""
-    if variant.changes_tree:
-        files = (
-            [show(file.path) for file in diff.read(variant.diff.read_bytes(), variant.diff.name)]
-            if variant.diff
-            else []
-        )
-        donors = [f"{donor.to} (from {donor.release})" for donor in variant.donors]
-        return f"`{variant.diff.name}`." if variant.diff else "Donor files.", ", ".join([*donors, *files])
-    if variant.upstream:
-        return "Nothing: fixed upstream.", ", ".join(dict.fromkeys(item.file for item in variant.upstream))
-    if variant.absent:
-        where = ", ".join(
-            f"{item.file}{f' has no {item.symbol}' if item.symbol else ' is not there'}" for item in variant.absent
-        )
-        return "Nothing: the feature is not there.", where
-    return f"Nothing: by its probe alone ({variant.proved}).", ""
-
-
-def _reference_line(patch: Patch) -> list[str]:
-    lines = []
-    for item in patch.references:
-        first = f", first in {item.first_release}" if item.first_release else ""
-        name = "/".join(item.ref.rstrip("/").split("/")[-3:])
-        lines.append(f"- [{name}]({item.ref}), {item.state}{first}: {_inline(item.what)}")
-    return lines
-
-
-def _recipe_line(patch: Patch, recipe: Recipe) -> str:
-    left_out = [item.reason for item in recipe.omitted if item.patch == patch.id]
-    retired = [item.reason for item in recipe.retired if item.patch == patch.id]
-    if left_out:
-        return f"- `{recipe.name}` leaves it out: {_inline(left_out[0])}"
-    if retired:
-        return f"- `{recipe.name}` has it retired: {_inline(retired[0])}"
-    return f"- `{recipe.name}` has it, at place {recipe.series.index(patch.id) + 1} of {len(recipe.series)}"
-
-
-def _span(patch: Patch) -> str:
-    """The ranges in which the patch changes anything."""
-    return ", ".join(variant.name for variant in patch.variants if variant.changes_tree) or "nothing"
-
-
-def _paragraphs(text: str) -> list[str]:
-    """Paragraphs of a ``why``, filled; indented lines and lists stay as they are."""
-    found = []
-    for block in re.split(r"\n\s*\n", text.strip("\n")):
-        kept = re.search(r"^(?:\s|\* |- )", block, re.MULTILINE)
-        found.append(block if kept else fill(block, _WIDTH, break_long_words=False, break_on_hyphens=False))
-    return found
-
-
-def _inline(text: str) -> str:
-    return re.sub(r"\s+", " ", text).strip()
-
-
-def _cell(text: str) -> str:
-    return _inline(text).replace("|", "\\|")
+    parts = ["# Patches", markdown.paragraph(_INTRODUCTION), markdown.bullets(listed)]
+    return "\n\n".join([*parts, *(block for patch in patches for block in _section(patch, recipes, releases))]) + "\n"
 
 
 def file_of(recipes: Path) -> Path:
     """Where the page lies."""
     return recipes / NAME
+
+
+def _section(patch: Patch, recipes: Sequence[Recipe], releases: Sequence[str]) -> list[str]:
+    needs = f" It needs {' and '.join(f'`{name}`' for name in patch.requires)} before it." if patch.requires else ""
+    where, notes = _where(patch, releases), _notes(patch, releases)
+    named = [_reference(item) for item in patch.references]
+    return [
+        f"## {patch.id}",
+        markdown.paragraph(f"**{inline(patch.title)}.** {_KINDS[patch.kind]}. {_changes(patch, releases)}.{needs}"),
+        *markdown.blocks(patch.why),
+        markdown.paragraph(f"**Drop it when:** {inline(_drop_when(patch.drop_when))}"),
+        markdown.paragraph(f"**Its [probe](patches/{patch.id}/probe.py):** {inline(probe_says(patch.probe))}"),
+        markdown.table(["releases", "what is done"], _rows(patch, releases)),
+        *(["Where it changes vLLM:", markdown.bullets(where)] if where else []),
+        *(["About these releases:", markdown.bullets(notes)] if notes else []),
+        *(["Upstream:", markdown.bullets(named)] if named else ["Upstream: no issue or pull request is named."]),
+        *(["Recipes:", markdown.bullets([_recipe(patch, recipe) for recipe in recipes])] if recipes else []),
+    ]
+
+
+# -- by release ---------------------------------------------------------------------------------------------------------
+
+
+def _rows(patch: Patch, releases: Sequence[str]) -> list[tuple[str, str]]:
+    """(releases, what is done there) for every known release, neighbours with the same fate together."""
+
+    return _fates(releases, lambda variant: "nobody has said yet" if variant is None else _done(patch, variant), patch)
+
+
+def _notes(patch: Patch, releases: Sequence[str]) -> list[str]:
+    fates = _fates(releases, lambda variant: inline(variant.note) if variant else "", patch)
+    return [f"{names}: {note}" for names, note in fates if note]
+
+
+def _fates(releases: Sequence[str], told: Callable[[Variant | None], str], patch: Patch) -> list[tuple[str, str]]:
+    """(releases, what *told* says of their variant), neighbours of which the same is said together."""
+    grouped = groupby(releases, lambda release: told(_variant(patch, release)))
+    return [(_named(list(names)), text) for text, names in grouped]
+
+
+def _done(patch: Patch, variant: Variant) -> str:
+    """What a variant does, as Markdown."""
+    if not variant.changes_tree:
+        kind = "upstream" if variant.upstream else "absent" if variant.absent else "proved"
+        return _NOTHING[kind].format(variant.proved)
+    sources = dict.fromkeys(donor.release for donor in variant.donors)
+    donated = f"{_count(len(variant.donors), 'file')} of {' and '.join(sources)}" if variant.donors else ""
+    name = variant.diff.name if variant.diff else ""
+    patched = f"changed by [{inline(name)}](patches/{patch.id}/{name})" if name else ""
+    return ", then ".join(part for part in (donated, patched) if part)
+
+
+def _where(patch: Patch, releases: Sequence[str]) -> list[str]:
+    """Each file that the patch changes, with the releases in which it does."""
+    files: dict[tuple[str, str], list[str]] = {}
+    for variant in patch.variants:
+        for file in _touched(variant):
+            files.setdefault(file, []).extend(_covered(variant, releases))
+    return [
+        f"`{path}`{f' ({how})' if how else ''}: {_runs(found, releases)}"
+        for (path, how), found in sorted(files.items(), key=lambda item: item[0])
+    ]
+
+
+def _touched(variant: Variant) -> list[tuple[str, str]]:
+    """(path, what else than a change of its text becomes of it)."""
+    donors = [(donor.to, f"taken whole from {donor.release}") for donor in variant.donors]
+    if not variant.diff:
+        return donors
+    files = diff.read(variant.diff.read_bytes(), f"{variant.diff.parent.name}/{variant.diff.name}")
+    return [*donors, *((show(file.path), _FILE_WORDS.get(file.change, "")) for file in files)]
+
+
+def _changes(patch: Patch, releases: Sequence[str]) -> str:
+    changed = [name for variant in patch.variants if variant.changes_tree for name in _covered(variant, releases)]
+    return f"It changes vLLM {_runs(changed, releases)}" if changed else "It changes nothing on any known release"
+
+
+def _variant(patch: Patch, release: str) -> Variant | None:
+    return next((variant for variant in patch.variants if _covered(variant, [release])), None)
+
+
+def _covered(variant: Variant, releases: Sequence[str]) -> list[str]:
+    return [release for release in releases if variant.releases.contains(release, prereleases=True)]
+
+
+def _runs(found: Sequence[str], releases: Sequence[str]) -> str:
+    """*found*, neighbours as ``first to last``."""
+    runs = [list(group) for there, group in groupby(releases, lambda release: release in found) if there]
+    return " and ".join(_named(run) for run in runs)
+
+
+def _named(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+
+
+# -- in words -----------------------------------------------------------------------------------------------------------
+
+
+def _reference(item: Reference) -> str:
+    first = f", first in {item.first_release}" if item.first_release else ""
+    return f"{_link(item.ref)}, {item.state}{first}: {inline(item.what)}"
+
+
+def _link(url: str) -> str:
+    """A link with the short name that people say: ``vllm#44665``."""
+    match = re.fullmatch(r"https://[^/]+/[^/]+/([^/]+)/(?:pull|issues)/(\d+)/?", url)
+    name = f"{match[1]}#{match[2]}" if match else url.removeprefix("https://").rstrip("/")
+    return f"[{inline(name)}]({url.replace('(', '%28').replace(')', '%29')})"
+
+
+def _recipe(patch: Patch, recipe: Recipe) -> str:
+    name = f"`{recipe.name}` (vLLM {recipe.pin.release})"
+    for omitted in recipe.omitted:
+        if omitted.patch == patch.id:
+            return f"{name} leaves it out: {inline(omitted.reason)}"
+    place = f"patch {recipe.series.index(patch.id) + 1} of {len(recipe.series)}"
+    for retired in recipe.retired:
+        if retired.patch == patch.id:
+            since = f", since {retired.first_release}" if retired.first_release else ""
+            link = f" ({_link(retired.upstream)})" if retired.upstream.startswith("https://") else ""
+            return f"{name}, {place}, retired{since}{link}: {inline(retired.reason)}"
+    variant = _variant(patch, recipe.pin.release)
+    fate = "nobody has said what it does there" if variant is None else _done(patch, variant)
+    return f"{name}, {place}: {fate}"
+
+
+def probe_says(probe: Path) -> str:
+    """What *probe* does, in the first sentence of its docstring."""
+    try:
+        text = ast.get_docstring(ast.parse(probe.read_bytes())) or ""
+    except (SyntaxError, ValueError):
+        return "it does not compile."
+    first = re.split(r"\n\s*\n|(?<=[.!?])\s", text.strip(), maxsplit=1)[0]
+    said = re.sub(r"\AProbe of (?:the patch )?[\w.-]+: *", "", " ".join(first.split()))
+    return said[:1].upper() + said[1:] if said else "it does not say what it does."
+
+
+def _drop_when(text: str) -> str:
+    return re.sub(r"\A\s*drop (?:it )?when\s+", "", text, flags=re.IGNORECASE)
+
+
+def _anchor(name: str) -> str:
+    """The anchor that a renderer makes of a heading."""
+    return re.sub(r"[^a-z0-9 _-]", "", name.lower()).replace(" ", "-")
+
+
+def _count(number: int, thing: str) -> str:
+    words: Mapping[int, str] = {1: "one", 2: "two", 3: "three"}
+    return f"{words.get(number, str(number))} {thing}{'' if number == 1 else 's'}"

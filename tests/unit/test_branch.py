@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from made_edit import IDS, LINES, changed, checkout, git, run, three, write
+from made_edit import IDS, LINES, changed, checkout, final, git, run, three, write
 
 from patchset.branch import by_patch
 from patchset.errors import SeriesError

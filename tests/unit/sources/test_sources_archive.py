@@ -133,7 +133,7 @@ def test_unsafe_names(tmp_path, name):
 
 def test_folder_that_cannot_be_written(site, pip, tmp_path):
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(SourceError, match="cannot (read|write)"):
+    with pytest.raises(SourceError, match=r"cannot (read|write)"):
         archive.fetch(NAME, HASH, cache=tmp_path / "file", locate=at(site.put("/" + NAME, BODY)))
 
 

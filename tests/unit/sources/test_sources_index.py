@@ -38,7 +38,7 @@ def test_json_index(site, pip):
     # No wheel, no zip, no neighbour by name; the yanked one only by its exact number; requires-python is not asked.
     assert index.available_releases("demo") == (Version("0.9"), Version("1.0"), Version("1.10"))
     assert index.find_archive("demo", "1.1").filename == "demo-1.1.tar.gz"
-    with pytest.raises(SourceError, match="no source archive of demo 1.2"):
+    with pytest.raises(SourceError, match=r"no source archive of demo 1\.2"):
         index.find_archive("demo", "1.2")
 
 
