@@ -20,7 +20,7 @@ from patchset.bump.state import State, Waiting, forget, read_state, state_file, 
 from patchset.bump.stop import put_aside, resolved_tree, write_conflict
 from patchset.changes import Change, commit_changes
 from patchset.console import Console
-from patchset.errors import DeclarationError
+from patchset.errors import DeclarationError, ProbeError, SeriesError
 from patchset.patch import Patch
 from patchset.probe import Finding
 from patchset.proof import Exposure, Proof
@@ -281,12 +281,15 @@ def _finish(
         with console.step(f"base and series of {state.name}") as step:
             resolved = resolve.resolve(tried, recipe, store, lambda text: None)
             step.note = f"tree {resolved.applied.tree[:12]}"
-        check_compiles(store, resolved.applied.tree, resolved.applied.touched)
         laboratory = lab.ensure(project.workspace.environments, console.say)
         probing = scratch / "probes"
         probing.mkdir()
-        proofs, exposures = run_probes(tried, resolved, store, laboratory, probing, console)
-        proof.require(proofs, state.name)
+        try:
+            check_compiles(store, resolved.applied.tree, resolved.applied.touched)
+            proofs, exposures = run_probes(tried, resolved, store, laboratory, probing, console)
+            proof.require(proofs, state.name)
+        except (SeriesError, ProbeError) as error:
+            raise type(error)(error.what, where=error.where, detail=error.detail, next=_way_out(state)) from error
     lock = project.workspace.recipes / f"{state.name}.lock"
     changes = [*declared.changes, Change(lock, resolved.lock.text().encode()), *resolutions.to_share(project.workspace)]
     _refuse_another_recipe(project, declared)
@@ -308,6 +311,13 @@ def _finish(
         resolved.version,
         written,
     )
+
+
+def _way_out(state: State) -> str:
+    """What to type where the series went in and is not right; the new recipe is not there to be named."""
+    if state.resolved:
+        return "./inv bump --restart, and resolve the conflict otherwise; or --abort"
+    return f"mend the variant or the probe of that patch, then ./inv bump -r {state.recipe} --to {state.to} again"
 
 
 def _refuse_another_recipe(project: Project, declared: Declared) -> None:

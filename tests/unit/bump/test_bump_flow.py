@@ -250,8 +250,9 @@ def test_resolution_that_leaves_the_defect_is_not_believed(make: Callable[..., P
     before = declared(project)
     start(project, "0.21.0")
     settle(conflicted(project), b"state = 'broken'  # resolved badly\n")
-    with pytest.raises(ProbeError):
+    with pytest.raises(ProbeError) as error:
         bump.go_on(project, Console())
+    assert "--restart" in error.value.next
     assert declared(project) == before
     assert bump.status(project) is not None
 
