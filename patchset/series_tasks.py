@@ -45,7 +45,7 @@ def export(
     with job(f"export -r {recipe}", json, wait) as (console, project):
         from patchset import export, series_show
 
-        directory = Path(from_).absolute() if from_ else WORKSPACE.work / f"edit-{recipe}"
+        directory = Path(from_).absolute() if from_ else WORKSPACE.work / f"edit-{project.recipe(recipe).name}"
         plan, written = export.export(project, project.recipe(recipe), directory, write=not check)
         series_show.show_export(console, plan, written, recipe, WORKSPACE.root, check=check)
         if check and written:
@@ -82,7 +82,7 @@ def new(
     with job(f"new {id}", json, wait) as (console, project):
         from patchset import series_edit, series_show
 
-        directory = Path(from_).absolute() if from_ else WORKSPACE.work / f"edit-{recipe}"
+        directory = Path(from_).absolute() if from_ else WORKSPACE.work / f"edit-{project.recipe(recipe).name}"
         wanted = project.recipe(recipe)
         made = series_edit.new(
             project, wanted, id, revision=commit, directory=directory, title=title, why=why, after=after

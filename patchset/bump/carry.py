@@ -14,6 +14,7 @@ from patchset.probe import Finding, Verdict
 from patchset.rewrite import NewVariant, closed_range
 from patchset.series import apply_patch
 from patchset.store import Entry, Merged, Store
+from patchset.variants import exact_diff
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,7 @@ class Carrier:
         """The change from *ours* to *result* as a variant of its own, with the donor files of *variant*."""
         covering = covering or self._covering(patch)
         name = f"{self._release}.patch"
-        data = self._store.diff(ours, result)
+        data = exact_diff(self._store, ours, result, f"{patch.id}/{name}")
         added = NewVariant(f"=={self._release}", diff=name, donors=variant.donors)
         edit = replace(self._carved(patch, covering), added=added, diff=data)
         return Carried(patch.id, Outcome.APPLIES, how, result, edit)
