@@ -89,13 +89,13 @@ def lint(workspace: Workspace, *, write: bool = False, say: Callable[[str], None
         return heap.report()
     project = Project(workspace, upstreams, patches)
     recipes = _recipes(project, heap)
-    bases = project.bases(Store.open(workspace.store), say)
+    bases = lint_trees.Local(workspace, upstreams["vllm"], Store.open(workspace.store), say)
     findings, not_checked = lint_trees.variant_rules(project, bases, recipes)
     heap.findings += findings
     heap.not_checked += not_checked
     for recipe in recipes:
         heap.findings += lint_declared.recipe_rules(recipe)
-        own = project.bases(bases.store, say, recipe.pin.upstream)
+        own = lint_trees.Local(workspace, upstreams[recipe.pin.upstream], bases.store, say)
         findings, not_checked = lint_trees.recipe_rules(project, recipe, own)
         heap.findings += findings
         heap.not_checked += not_checked

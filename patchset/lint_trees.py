@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from patchset import export, resolve
+from patchset import export, resolve, sources
 from patchset.bases import Bases
 from patchset.environment import lock_hash
 from patchset.errors import DeclarationError, PatchsetError, SourceError
@@ -60,16 +61,13 @@ def _cell(cell: Cell) -> Iterator[Finding]:
 def recipe_rules(project: Project, recipe: Recipe, bases: Bases) -> tuple[list[Finding], list[NotChecked]]:
     """The lock of *recipe*, as far as it shows; and, where its base is here, its series, its whole lock and its export."""
     found, locked = _lock(project, recipe)
-    brings = f"./inv apply -r {recipe.name}"
-    if recipe.pin.release not in bases.here():
-        why = f"the base {recipe.pin.release} is not in the store"
-        rules = "series, lock, export"
-        return found, [NotChecked(rules, f"the series of {recipe.name}, and the trees of its lock", why, brings)]
+    why = _not_here(project, recipe, bases, locked)
+    if why:
+        what, brings = f"the series of {recipe.name}, and the trees of its lock", f"./inv apply -r {recipe.name}"
+        return found, [NotChecked("series, lock, export", what, why, brings)]
     try:
         resolved = resolve.resolve(project, recipe, bases.store, lambda text: None)
         wrong = export.check_untouched(project, resolved, bases.store)
-    except SourceError as error:
-        return found, [NotChecked("series, lock, export", f"the series of {recipe.name}", error.what, error.next)]
     except PatchsetError as error:
         return [*found, of_error("series", error, recipe.name)], []
     edits = f"./inv apply -r {recipe.name} --checkout DIR, mend it there, then ./inv export -r {recipe.name} --from DIR"
@@ -80,6 +78,50 @@ def recipe_rules(project: Project, recipe: Recipe, bases: Bases) -> tuple[list[F
         what = f"it is not what the recipe resolves to: {'; '.join(lines[:4])}"
         found.append(Finding("error", "lock", str(_lock_file(recipe)), what, f"./inv lock -r {recipe.name}"))
     return found, []
+
+
+def _not_here(project: Project, recipe: Recipe, bases: Bases, lock: Lock | None) -> str:
+    """Why *recipe* cannot be resolved from what is here; empty: it can."""
+    pin = recipe.pin
+    if lock is None and _lock_file(recipe).exists():
+        return "its lock cannot be read"
+    named = lock is not None and not list(_other_pin(project, recipe, lock)) and bases.store.has_object(lock.pin.tree)
+    if pin.source == "checkout":
+        # what a branch is today only its host knows; a lock that holds says which commit and tree it was
+        if not named or lock is None or lock.pin.commit is None:
+            return f"what {pin.repository} has at {pin.ref} is not in the store"
+    elif pin.release not in bases.here():
+        return f"the base {pin.release} is not in the store"
+    elif pin.source == "auto" and not named and not _archive(project, recipe).is_file():
+        return "no lock names the base, and its archive is not under vendor/"
+    for patch in project.series_of(recipe):
+        donors = [
+            donor for variant in patch.variants if variant.releases.contains(pin.release) for donor in variant.donors
+        ]
+        for donor in donors:
+            if donor.release not in bases.here():
+                return f"{donor.release}, of which {patch.id} takes a file, is not in the store"
+    return ""
+
+
+def _archive(project: Project, recipe: Recipe) -> Path:
+    """Where the archive of the recipe's release lies once it was fetched."""
+    distribution = project.upstreams[recipe.pin.upstream].distribution
+    return project.workspace.archives / sources.default_filename(sources.Pin(distribution, recipe.pin.release))
+
+
+@dataclass(frozen=True)
+class Local(Bases):
+    """Bases that are here already: nothing is fetched."""
+
+    def tree(self, release: str) -> str:
+        """The tree of *release*.
+
+        :raises SourceError: it is not in the store.
+        """
+        if release not in self.here():
+            raise SourceError(f"{release} is not in the store", next=f"./inv forecast --releases {release}")
+        return super().tree(release)
 
 
 def orphan_locks(folder: Path) -> Iterator[Finding]:
@@ -106,7 +148,7 @@ def _lock(project: Project, recipe: Recipe) -> tuple[list[Finding], Lock | None]
     return [Finding("error", "lock", str(file), "; ".join(wrong), again)] if wrong else [], lock
 
 
-def _outdated(project: Project, recipe: Recipe, lock: Lock) -> Iterator[str]:
+def _other_pin(project: Project, recipe: Recipe, lock: Lock) -> Iterator[str]:
     pin, release = lock.pin, project.upstreams[recipe.pin.upstream].release(recipe.pin.release)
     declared = {
         "upstream": (pin.upstream, recipe.pin.upstream),
@@ -118,6 +160,10 @@ def _outdated(project: Project, recipe: Recipe, lock: Lock) -> Iterator[str]:
         "ref": (pin.ref, recipe.pin.ref),
     }
     yield from (f"its {name} is {was}, and now it is {now}" for name, (was, now) in declared.items() if was != now)
+
+
+def _outdated(project: Project, recipe: Recipe, lock: Lock) -> Iterator[str]:
+    yield from _other_pin(project, recipe, lock)
     locked = tuple(item.id for item in lock.patches)
     if locked != recipe.series:
         yield f"its series is {', '.join(locked) or 'empty'}, and now it is {', '.join(recipe.series) or 'empty'}"

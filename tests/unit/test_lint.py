@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from patchset.errors import LintError
 from patchset.lint_model import says_nothing
 from patchset.resolve import Project
 from patchset.store import Store
+from patchset.workspace import Workspace
 
 LINES = b"".join(b"line_%d = %d\n" % (n, n) for n in range(40))
 NEW = LINES.replace(b"line_20 = 20\n", b"twenty = 20\n")
@@ -38,22 +40,34 @@ def make(root: Path, data: bytes, variants: str, releases: dict[str, dict[str, b
     return made
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def data(bench: Store, make_tree: MakeTree) -> bytes:
     """The diff from LINES to NEW."""
     return bench.diff(make_tree({"a.py": LINES}), make_tree({"a.py": NEW}))
 
 
-@pytest.fixture
-def project(tmp_path: Path, data: bytes, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """Two releases, both here; one patch for both; its lock and page are up to date."""
+@pytest.fixture(scope="session")
+def clean(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> Path:
+    """A clone with two releases, both in its store; one patch for both; its lock and page are up to date."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.delenv("PATCHSET_VENDOR", raising=False)
+        variants = '\n[[variant]]\nreleases = ">=0.20.0,<=0.21.0"\ndiff = "a.patch"\n'
+        releases = {"0.20.0": {"a.py": LINES}, "0.21.0": {"a.py": b"# head\n" + LINES}}
+        made = make(tmp_path_factory.mktemp("clean") / "clone", data, variants, releases)
+        relock(made)
+        lint.lint(made.workspace, write=True)
+    return made.workspace.root
+
+
+@pytest.fixture(autouse=True)
+def own_vendor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PATCHSET_VENDOR", raising=False)
-    variants = '\n[[variant]]\nreleases = ">=0.20.0,<=0.21.0"\ndiff = "a.patch"\n'
-    releases = {"0.20.0": {"a.py": LINES}, "0.21.0": {"a.py": b"# head\n" + LINES}}
-    made = make(tmp_path / "clone", data, variants, releases)
-    relock(made)
-    lint.lint(made.workspace, write=True)
-    return made
+
+
+@pytest.fixture
+def project(tmp_path: Path, clean: Path) -> Project:
+    """A copy of the clean clone."""
+    return Project.read(Workspace(Path(shutil.copytree(clean, tmp_path / "clone", symlinks=True))))
 
 
 def relock(project: Project) -> None:
@@ -318,6 +332,67 @@ def test_nothing_is_said_of_trees_that_are_not_here(tmp_path: Path, data: bytes)
         ("trees, unique", "./inv forecast --releases 0.20.0,0.21.0"),
         ("series, lock, export", "./inv apply -r r"),
     ]
+
+
+def test_donor_that_is_not_here_is_not_fetched(tmp_path: Path, data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its archive lies ready, and lint leaves it there."""
+    donor = hashlib.sha256(LINES).hexdigest()
+    variants = (
+        '\n[[variant]]\nreleases = "==0.20.0"\ndiff = "a.patch"\n'
+        f'donors = [{{ release = "0.21.0", path = "b.py", sha256 = "{donor}" }}]\n'
+        '\n[[variant]]\nreleases = "==0.21.0"\nupstream = [{ file = "b.py", line = "line_1 = 1" }]\n'
+    )
+    releases = {"0.20.0": {"a.py": LINES}, "0.21.0": {"b.py": LINES}}
+    made = make(tmp_path / "clone", data, variants, releases, here="0.20.0")
+    report = lint.lint(made.workspace)
+    assert {item.rule for item in report.findings} == {"lock", "page"}
+    assert [(item.rule, item.what, item.next) for item in report.not_checked] == [
+        ("trees, unique", "the patches on 0.21.0", "./inv forecast --releases 0.21.0"),
+        ("trees, unique", "the patches on 0.20.0", "./inv forecast --releases 0.21.0"),
+        ("series, lock, export", "the series of r, and the trees of its lock", "./inv apply -r r"),
+    ]
+    assert report.not_checked[-1].why == "0.21.0, of which mend takes a file, is not in the store"
+    assert "0.21.0" not in made.bases(Store.open(made.workspace.store)).here()
+
+
+def test_branch_of_a_checkout_is_not_asked_for(project: Project) -> None:
+    edit(project, "r.toml", 'release = "0.20.0"\n', 'release = "0.20.0"\nsource = "checkout"\n')
+    report = lint.lint(project.workspace)
+    assert {item.rule for item in report.findings} == {"lock"}
+    (skipped,) = report.not_checked
+    assert skipped.why == "what https://host.invalid/vllm.git has at v0.20.0 is not in the store"
+    # a lock of that checkout says which tree it is; then nobody has to be asked
+    edit(project, "r.lock", 'source = "auto"', 'source = "checkout"')
+    assert [item.rule for item in lint.lint(project.workspace).not_checked] == ["series, lock, export"]
+    edit(project, "r.lock", 'ref = "v0.20.0"\n', f'ref = "v0.20.0"\ncommit = "{"1" * 40}"\n')
+    assert (lint.lint(project.workspace).findings, lint.lint(project.workspace).not_checked) == ((), ())
+
+
+def test_base_that_no_lock_names_is_not_looked_for_elsewhere(project: Project) -> None:
+    """Without it the git host would be asked first."""
+    (project.workspace.recipes / "r.lock").unlink()
+    assert lint.lint(project.workspace).not_checked == ()
+    (project.workspace.archives / "vllm-0.20.0.tar.gz").unlink()
+    report = lint.lint(project.workspace)
+    assert [(item.severity, item.rule) for item in report.findings] == [("warning", "lock")]
+    assert [item.why for item in report.not_checked] == ["no lock names the base, and its archive is not under vendor/"]
+
+
+def test_lock_that_cannot_be_read_is_told_once(project: Project) -> None:
+    (project.workspace.recipes / "r.lock").write_text("format = 1\n")
+    report = lint.lint(project.workspace)
+    assert [(item.rule, item.where.rpartition("/")[2]) for item in report.findings] == [("lock", "r.lock:1")]
+    assert [item.why for item in report.not_checked] == ["its lock cannot be read"]
+
+
+def test_empty_probe_is_none(project: Project) -> None:
+    (project.workspace.recipes / PROBE).write_text("\n")
+    assert told(project, "probe") == ["it is empty"]
+
+
+def test_retired_patch_that_the_lock_applies(project: Project) -> None:
+    edit(project, "r.toml", "[stack]", '[[series.retired]]\npatch = "mend"\nreason = "it is in 0.20.0"\n\n[stack]')
+    assert told(project, "lock") == ["patch mend is retired, and there it applies"]
 
 
 def test_series_that_does_not_go_in_is_an_error(project: Project) -> None:

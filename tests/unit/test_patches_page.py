@@ -143,7 +143,8 @@ Recipes:
 
 - `r` (vLLM 0.20.0), patch 2 of 2: one file of 0.22.0, then changed by [a.patch](patches/first/a.patch)
 - `s` (vLLM 0.21.0) leaves it out: not | tried
-- `t` (vLLM 0.22.0), patch 2 of 2, retired, since 0.22.0 ([vllm#1](https://github.com/o/vllm/pull/1)): its probe is sound
+- `t` (vLLM 0.22.0), patch 2 of 2, retired, since 0.22.0 ([vllm#1](https://github.com/o/vllm/pull/1)): its probe is
+  sound
 """
     )
 
