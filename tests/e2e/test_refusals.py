@@ -45,7 +45,7 @@ def test_a_patch_left_out_by_name_is_in_the_receipt_with_its_defect(clone: Path,
 
 def test_an_edited_patch_is_not_what_the_lock_says(clone: Path, inv: Inv) -> None:
     manifest = clone / "recipes" / "patches" / "cached-tokens-zero" / "patch.toml"
-    manifest.write_text(manifest.read_text() + "\n# edited\n")
+    manifest.write_text(manifest.read_text("utf-8").replace('title = "', 'title = "Edited: ', 1), "utf-8")
     ended = inv("runtime")
     assert ended.status == 11
     assert "digest" in ended.err and "inv lock" in ended.err
@@ -64,7 +64,7 @@ def test_a_changed_hash_of_the_archive_is_not_hidden_by_the_lock(clone: Path, in
 def test_a_patch_that_applies_and_mends_nothing_stays_red(clone: Path, inv: Inv) -> None:
     """The patch's added lines become a comment: it applies, the file compiles, and the defect is still there."""
     folder = clone / "recipes" / "patches" / "cached-tokens-zero"
-    [diff] = folder.glob("*.patch")
+    diff = folder / "0.20-0.23.patch"
     diff.write_text(re.sub(r"^\+(?!\+)(.*) is not None(.*)$", r"+\1\2  # mended", diff.read_text(), flags=re.M))
     assert inv("lock").status == 0
     ended = inv("runtime")
@@ -75,7 +75,7 @@ def test_a_patch_that_applies_and_mends_nothing_stays_red(clone: Path, inv: Inv)
 
 def test_a_patch_that_does_not_apply_is_named_with_file_and_hunk(clone: Path, inv: Inv) -> None:
     folder = clone / "recipes" / "patches" / "cached-tokens-zero"
-    [diff] = folder.glob("*.patch")
+    diff = folder / "0.20-0.23.patch"
     diff.write_text(re.sub(r"^(-.*)num_cached_tokens", r"\1num_cashed_tokens", diff.read_text(), count=1, flags=re.M))
     diff.write_text(re.sub(r"^index .*\n", "", diff.read_text(), flags=re.M))
     ended = inv("apply")
