@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from patchset import diff
 from patchset.diff_model import FileDiff
 from patchset.diff_rules import show
-from patchset.errors import DiffRefused, SeriesError
+from patchset.errors import DiffRefused
 from patchset.graph_draw import write
 from patchset.outcome import DonorFile, Outcome
 from patchset.patch import Patch, Variant
@@ -36,10 +36,10 @@ class Order:
 class Graph:
     """The patches of a series on one base.
 
-    ``outcomes`` has all of them, in order. ``needs`` maps each to a smallest set of earlier ones with which, and not without
-    which, it becomes what it becomes in the series (a plain application in place of a merge is as good); what those need
-    themselves is left out. ``declared`` is what its patch.toml requires. ``stopped_by`` maps a patch that does not go in to
-    the earlier one behind which it does not; to nothing if it does not go into the base either.
+    ``outcomes`` has all of them, in order. ``needs`` maps each to earlier ones with which it becomes what it becomes in the
+    series (a plain application in place of a merge is as good), and none of which can be spared; what those need themselves
+    is left out. ``declared`` is what its patch.toml requires. ``stopped_by`` maps a patch that does not go in to the earlier
+    one behind which it does not; to nothing if it does not go into the base either.
     """
 
     recipe: str
@@ -106,34 +106,33 @@ def graph(store: Store, recipe: str, release: str, base: str, patches: Sequence[
 def _needed(
     tries: _Tries, patch: Patch, earlier: Sequence[Patch], needs: Mapping[str, tuple[str, ...]]
 ) -> tuple[str, ...]:
-    """A smallest set of *earlier* patches with which *patch* becomes what it becomes behind all of them.
+    """A set of *earlier* patches with which *patch* becomes what it becomes behind all of them, and none can be spared.
 
-    Each round finds one by bisection: the first of them at which, together with those found so far, it is so.
+    Each round finds one by bisection: the first of them at which, together with those found so far, it is so. Where a
+    patch takes back what another did, that can be one too many: so each is tried without, at the end.
     """
     candidates = _reaching(tries, patch, earlier)
-    found: list[str] = []
+    found: set[str] = set()
 
-    def good(names: Sequence[str], first: int = 0) -> bool:
-        wanted = _closure(needs, names) | {item.id for item in candidates[:first]}
-        tree = tries.after([item for item in candidates if item.id in wanted])
+    def good(names: Collection[str]) -> bool:
+        tree = tries.after([item for item in candidates if item.id in names])
         return tree is not None and tries.goes(tree, patch)
+
+    def with_first(count: int) -> set[str]:
+        return found | {item.id for item in candidates[:count]}
 
     while not good(found) and len(found) < len(candidates):
         low, high = 0, len(candidates)
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (low, middle) if good(found, middle) else (middle, high)
-        found.append(candidates[high - 1].id)
-    for name in list(found):
-        without = [item for item in found if item != name]
-        if good(without):
+            low, high = (low, middle) if good(with_first(middle)) else (middle, high)
+        found |= _closure(needs, [candidates[high - 1].id])
+    for item in reversed(candidates):
+        without = {name for name in found if item.id not in _closure(needs, [name])}
+        if item.id in found and good(without):
             found = without
-    return tuple(item.id for item in candidates if item.id in found and not _is_below(needs, item.id, found))
-
-
-def _is_below(needs: Mapping[str, tuple[str, ...]], patch: str, others: Sequence[str]) -> bool:
-    """Does one of *others* need *patch*?"""
-    return any(patch in _closure(needs, [other]) for other in others if other != patch)
+    below = {name for other in found for name in _closure(needs, [other]) - {other}}
+    return tuple(item.id for item in candidates if item.id in found - below)
 
 
 def _reaching(tries: _Tries, patch: Patch, earlier: Sequence[Patch]) -> list[Patch]:
@@ -243,10 +242,7 @@ class _Tries:
         variant = patch.variant_for(self._release)
         if self._wanted.get(patch.id) is Outcome.APPLIES and self._is_lost(tree, patch.id, variant):
             return Outcome.CONFLICTS, tree
-        try:
-            step = apply_patch(self._store, tree, "", patch, variant, self._donor_file, verify=False)
-        except SeriesError:  # a diff that describes the tree as it already is
-            return Outcome.UPSTREAM, tree
+        step = apply_patch(self._store, tree, "", patch, variant, self._donor_file, verify=False)
         return step.outcome, step.tree
 
     def _is_lost(self, tree: str, patch: str, variant: Variant) -> bool:

@@ -119,6 +119,24 @@ def test_likest_text_of_a_function_is_its_partner_and_an_unlike_one_is_none() ->
     ]  # fmt: skip
 
 
+def test_change_that_moved_within_its_file_is_taken_before_one_in_another() -> None:
+    left = [change("A.f", b"1\n")]
+    right = [change("A.f", b"1\n", path="g.py"), change("B.f", b"1\n")]
+    assert [(p.kind, p.right and p.right.path) for p in paired(left, right)] == [("moved", "f.py"), ("new", "g.py")]
+
+
+def test_like_block_of_another_function_does_not_count(bench: Store, make_tree: MakeTree) -> None:
+    """Upstream adds a function that has the same lines: the place is still the one of its own function."""
+    one = b"def f():\n    a()\n    x = get()\n    b()\n"
+    two = b"def e():\n    a()\n    x = get()\n    b()\n\n\n" + one
+
+    def changed(source: bytes) -> tuple[Change, ...]:
+        head, _, tail = source.rpartition(b"get()")
+        return changes_between(bench, make_tree({"f.py": source}), make_tree({"f.py": head + b"take()" + tail}))
+
+    assert [pair.kind for pair in paired(changed(one), changed(two))] == ["same"]
+
+
 TWINS = b"def f():\n    first()\n    x = get()\n    between()\n    x = get()\n    last()\n"
 
 
@@ -268,6 +286,23 @@ def test_two_patches_of_one_text_at_two_places_are_brought_together(
     (pair,) = [pair for item in found.patches for pair in item.pairs]
     assert (pair.kind, pair.other) == ("moved", "twin")
     assert "mend: applies (==0.20.0) | not in the series\n  same change, other place, there by patch twin: f.py:7 in First.run → f.py:18 in Second.run\n" in shown(found, capsys)  # fmt: skip
+
+
+def test_two_patches_that_share_a_blank_line_have_nothing_to_do_with_each_other(
+    project: Project, bench: Store, make_tree: MakeTree
+) -> None:
+    folder = project.workspace.patches
+    shutil.copytree(folder / "mend", folder / "twin")
+    for name, after in (("mend/0.patch", b"import os\n"), ("twin/1.patch", b"    c = 3\n")):
+        source = project.workspace.patches / name
+        new = SOURCE.replace(after, after + b"\n", 1)
+        source.write_bytes(bench.diff(make_tree({"f.py": SOURCE}), make_tree({"f.py": new})))
+    leave_out = '\n\n[[series.omit]]\npatch = "{}"\nreason = "the other one does it"'
+    edit(project, "r", 'patches = ["mend"]', 'patches = ["mend"]' + leave_out.format("twin"))
+    edit(project, "s", 'patches = ["mend"]', 'patches = ["twin"]' + leave_out.format("mend"))
+    now = Project.read(project.workspace)
+    found = compare(now, now.recipe("r"), now.recipe("s"))
+    assert [(pair.kind, pair.other) for item in found.patches for pair in item.pairs] == [("gone", ""), ("new", "")]
 
 
 def edit(project: Project, recipe: str, old: str, new: str) -> None:

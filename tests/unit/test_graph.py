@@ -93,15 +93,25 @@ def test_need_of_two_at_once(make: Make, draw: Draw) -> None:
     assert "   └─ both  applies; also needs one; not declared in requires: one, two" in graph_draw.lines(found)
 
 
-def test_one_of_two_that_would_do_is_named(make: Make, draw: Draw) -> None:
-    """Whichever is left: none of a smallest set can be left out."""
+def test_none_of_what_is_needed_can_be_spared(make: Make, draw: Draw) -> None:
+    """The last one fits behind the first, not behind the second, and again behind the third: the first is enough."""
     one = make("one", {"f": text()}, {"f": text(l10="a")})
-    back = make("back", {"f": text(l10="a")}, {"f": text()})
-    again = make("again", {"f": text()}, {"f": text(l10="a")})
+    away = make("away", {"f": text(l10="a")}, {"f": text(l10="z")})
+    again = make("again", {"f": text(l10="z")}, {"f": text(l10="a")})
+    far = make("far", {"f": text()}, {"f": text(l150="a")})
     last = make("last", {"f": text(l10="a")}, {"f": text(l10="b")})
-    found = draw({"f": text()}, one, back, again, last)
-    assert found.needs["back"] == ("one",)
-    assert found.needs["last"] in (("one",), ("again",))
+    found = draw({"f": text()}, one, away, again, far, last)
+    assert found.needs == {"one": (), "away": ("one",), "again": ("away",), "far": (), "last": ("one",)}
+
+
+def test_need_reaches_through_a_file_that_only_the_one_between_has(make: Make, draw: Draw) -> None:
+    before, after = {"f": text(l10="a"), "g": text()}, {"f": text(l10="b"), "g": text(l5="x")}
+    one = make("one", {"f": text()}, {"f": text(l10="a")})
+    between = make("between", before, after)
+    aside = make("aside", {"g": text()}, {"g": text(l100="y")})
+    last = make("last", {"g": text(l5="x")}, {"g": text(l5="y")})
+    found = draw({"f": text(), "g": text()}, one, between, aside, last)
+    assert found.needs == {"one": (), "between": ("one",), "aside": (), "last": ("between",)}
 
 
 def test_new_file_is_needed_by_who_edits_it(make: Make, draw: Draw) -> None:
@@ -244,9 +254,10 @@ def test_graph_is_written_as_text_and_drawn(
     assert not list(tmp_path.glob("other.*"))
 
 
-def test_what_dot_cannot_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("status", [0, 1])
+def test_picture_that_dot_does_not_draw_is_told(status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "dot"
-    program.write_text("#!/bin/sh\necho syntax error in line 1 >&2\nexit 1\n")
+    program.write_text(f"#!/bin/sh\necho syntax error in line 1 >&2\nexit {status}\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     with pytest.raises(MissingTool, match="could not draw") as raised:

@@ -254,6 +254,17 @@ def test_every_fault_of_every_declaration_is_told_and_the_rest_is_said_to_be_not
         lint.require(report)
 
 
+def test_each_reference_that_cannot_be_read_is_told(project: Project) -> None:
+    bad = "".join(f'[[upstream]]\nref = "http://host.invalid/{n}"\nwhat = "w"\nstate = "open"\n\n' for n in range(2))
+    edit(project, TOML, "[[variant]]", f"{bad}[[variant]]")
+    assert [where for _, _, where in found(project)] == [f"{TOML}:8", f"{TOML}:13"]
+
+
+def test_patch_that_requires_itself(project: Project) -> None:
+    edit(project, TOML, "\n[[variant]]", 'requires = ["mend"]\n\n[[variant]]')
+    assert told(project, "requires") == ["requires itself"]
+
+
 def test_patch_that_is_no_toml_and_upstreams_that_are_none(project: Project) -> None:
     (project.workspace.recipes / TOML).write_text("title =\n")
     assert [(rule, where) for _, rule, where in found(project)] == [("declaration", f"{TOML}:1")]
@@ -319,6 +330,16 @@ def test_variant_that_does_not_become_what_it_says(tmp_path: Path, data: bytes, 
     (what,) = told(made, "trees")
     assert what.startswith(text)
     assert ("error", "trees", "patches/mend/patch.toml:11") in found(made)
+
+
+def test_variant_is_not_held_to_a_release_that_it_does_not_cover(tmp_path: Path, data: bytes) -> None:
+    """Another patch covers that one, so it is looked at, and the nearest variant of this one would conflict there."""
+    variants = '\n[[variant]]\nreleases = "==0.20.0"\ndiff = "a.patch"\n'
+    made = make(tmp_path / "clone", data, variants, {"0.20.0": {"a.py": LINES}, "0.21.0": {"a.py": b"other\n"}})
+    add_patch(made, "second")
+    edit(made, "patches/second/patch.toml", '"==0.20.0"\ndiff = "a.patch"', '"==0.21.0"\nabsent = [{ file = "b.py" }]')
+    (made.workspace.patches / "second" / "a.patch").unlink()
+    assert {rule for _, rule, _ in found(made)} == {"gap", "lock", "page"}
 
 
 def test_nothing_is_said_of_trees_that_are_not_here(tmp_path: Path, data: bytes) -> None:
