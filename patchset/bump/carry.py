@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from textwrap import shorten
 
+from patchset import sources
 from patchset.bases import Bases
-from patchset.errors import DiffRefused, PatchsetError, ProbeError, SeriesError
+from patchset.errors import DiffRefused, PatchsetError, ProbeError
 from patchset.outcome import Became, Outcome, become
 from patchset.patch import Patch, Variant
 from patchset.probe import Finding, Verdict
@@ -15,6 +16,9 @@ from patchset.rewrite import NewVariant, closed_range
 from patchset.series import apply_patch
 from patchset.store import Entry, Merged, Store
 from patchset.variants import exact_diff
+
+#: (patch, tree before it, tree with it) → what is wrong with the latter; empty if nothing is.
+Complaint = Callable[[Patch, str, str], str]
 
 
 @dataclass(frozen=True)
@@ -47,11 +51,12 @@ class Clash:
     """A patch that only a person can carry.
 
     ``ours`` is the tree at the target with the series so far (and the patch's donor files), ``merged`` the attempt;
-    ``source`` the release that the patch was taken from.
+    ``source`` and ``variant`` what the patch was taken from.
     """
 
     patch: str
     source: str
+    variant: Variant
     ours: str
     merged: Merged
     why: str
@@ -60,7 +65,8 @@ class Clash:
 class Carrier:
     """Carries the patches of a series to *release*, one after the other."""
 
-    def __init__(self, store: Store, bases: Bases, release: str, series: Sequence[Patch]) -> None:
+    def __init__(self, store: Store, bases: Bases, release: str, series: Sequence[Patch], complaint: Complaint) -> None:
+        self._complaint = complaint
         self._store = store
         self._bases = bases
         self._release = release
@@ -76,7 +82,7 @@ class Carrier:
             raise ProbeError(
                 f"the probe of {patch.id} cannot tell whether {self._release} has the defect: {finding.reason}",
                 where=str(patch.probe),
-                next=f"mend the probe, then ./inv bump --to {self._release} again",
+                next="mend the probe, then bump again: --continue if it is under way",
             )
         if finding.verdict is Verdict.DEFECT:
             return self._needed(patch, tree)
@@ -92,7 +98,7 @@ class Carrier:
         edit = self._carved(patch, covering)
         for variant in () if covering else self._by_distance(patch):
             if not variant.changes_tree and not variant.proved and self._become(tree, variant).outcome is wanted:
-                how, edit = self._extended(variant, "its evidence stands here too")
+                how, edit = self._extended(patch, variant, "its evidence stands here too", wanted)
                 return Carried(patch.id, wanted, how, tree, edit)
         added = NewVariant(
             f"=={self._release}", proved=finding.verdict.value, note=shorten(finding.reason, 400, placeholder=" …")
@@ -118,12 +124,12 @@ class Carrier:
         else:
             for variant in self._by_distance(patch):
                 became = self._become(tree, variant) if variant.changes_tree else None
-                if became and became.outcome is Outcome.APPLIES:
-                    how, edit = self._extended(variant, _where(became))
+                if became and became.outcome is Outcome.APPLIES and not self._complaint(patch, tree, became.tree):
+                    how, edit = self._extended(patch, variant, _where(became), Outcome.APPLIES)
                     return Carried(patch.id, Outcome.APPLIES, how, became.tree, edit)
-        return self._merge(patch, tree, covering)
+        return self._merge(patch, tree)
 
-    def _merge(self, patch: Patch, tree: str, covering: Variant | None) -> Carried | Clash:
+    def _merge(self, patch: Patch, tree: str) -> Carried | Clash:
         clash = None
         for source, variant in self._sources(patch):
             before, after = self._at_source(patch, source, variant)
@@ -133,39 +139,38 @@ class Carrier:
             if ours is None:
                 continue
             merged = self._store.merge(before, ours, after)
-            if not merged.conflicts and merged.tree != ours:
-                how = f"three-way merge of variant {variant.name} from {source}{self._moves(before, after, ours)}"
-                return self.derived(patch, variant, ours, merged.tree, how, covering)
-            why = (
-                f"{', '.join(merged.conflicts)}: both the release and the patch changed the same lines"
-                if merged.conflicts
-                else "the change is in already, and yet the probe finds the defect"
-            )
-            clash = clash or Clash(patch.id, source, ours, merged, why)
-        if clash is None:
-            raise SeriesError(
-                f"patch {patch.id} is needed at {self._release}, and no variant of it applies to any release here",
-                where=str(patch.folder / "patch.toml"),
-                next=f"./inv forecast --patch {patch.id}",
-            )
-        return clash
+            if merged.conflicts:
+                why = self._clashing(before, ours, after, merged.conflicts)
+            elif merged.tree == ours:
+                why = "the change is in already, and yet its probe finds the defect"
+            else:
+                wrong = self._complaint(patch, ours, merged.tree)
+                if not wrong:
+                    how = f"three-way merge of variant {variant.name} from {source}{self._moves(before, after, ours)}"
+                    return self.derived(patch, variant, ours, merged.tree, how)
+                why = f"it merges cleanly from {source}, but {wrong}"
+            clash = clash or Clash(patch.id, source, variant, ours, merged, why)
+        return clash or self._unwritten(patch, tree)
 
-    def derived(
-        self, patch: Patch, variant: Variant, ours: str, result: str, how: str, covering: Variant | None = None
-    ) -> Carried:
-        """The change from *ours* to *result* as a variant of its own, with the donor files of *variant*."""
-        covering = covering or self._covering(patch)
-        name = f"{self._release}.patch"
-        data = exact_diff(self._store, ours, result, f"{patch.id}/{name}")
-        added = NewVariant(f"=={self._release}", diff=name, donors=variant.donors)
-        edit = replace(self._carved(patch, covering), added=added, diff=data)
+    def _unwritten(self, patch: Patch, tree: str) -> Clash:
+        """Nothing can be carried here: the change is for a person to write, on the tree as it is."""
+        nearest = replace(self._by_distance(patch)[0], donors=())
+        why = f"no variant of it that changes anything goes in on a release that is here, and {self._release} has the defect"
+        return Clash(patch.id, self._release, nearest, tree, Merged(tree, (), ""), why)
+
+    def derived(self, patch: Patch, variant: Variant, ours: str, result: str, how: str) -> Carried:
+        """The change from *ours* to *result* as a variant of its own, with the donor files of *variant*.
+
+        :raises DiffRefused: the change holds what no diff may hold.
+        :raises SeriesError: no diff of it goes in at one place only.
+        """
+        data = exact_diff(self._store, ours, result, f"{patch.id} at {self._release}")
+        note = f"{how[:1].upper()}{how[1:]}."
+        added = NewVariant(f"=={self._release}", diff=f"{self._release}.patch", donors=variant.donors, note=note)
+        edit = replace(self._carved(patch, self._covering(patch)), added=added, diff=data)
         return Carried(patch.id, Outcome.APPLIES, how, result, edit)
 
     # -- variants ------------------------------------------------------------------------------------------------------
-
-    def nearest_diff(self, patch: Patch) -> Variant:
-        """The nearest variant of *patch* that changes anything."""
-        return next(variant for variant in self._by_distance(patch) if variant.changes_tree)
 
     def _covering(self, patch: Patch) -> Variant | None:
         return next((v for v in patch.variants if v.releases.contains(self._release, prereleases=True)), None)
@@ -182,13 +187,18 @@ class Carrier:
     def _indices(self, variant: Variant) -> list[int]:
         return [i for i, known in enumerate(self._known) if variant.releases.contains(known, prereleases=True)]
 
-    def _extended(self, variant: Variant, why: str) -> tuple[str, Edit]:
-        """The variant for this release too: its range made wider if they touch, else one more with the same content."""
+    def _extended(self, patch: Patch, variant: Variant, why: str, wanted: Outcome) -> tuple[str, Edit]:
+        """The variant for this release too: its range made wider if nothing untried is in between, else one more with the
+        same content. *wanted* is what must come out on every release in between.
+        """
         at, indices = self._known.index(self._release), self._indices(variant)
-        if at in (indices[0] - 1, indices[-1] + 1):
+        nearest = min(indices, key=lambda index: abs(index - at))
+        between = [self._known[index] for index in range(min(at, nearest) + 1, max(at, nearest))]
+        if all(self._holds(patch, variant, release, wanted) for release in between):
             ends = sorted((at, indices[0], indices[-1]))
             wider = closed_range(self._known[ends[0]], self._known[ends[-1]])
-            return f"variant {variant.name} reaches to here: {why}", Edit(widened=(variant.name, wider))
+            tried = f"; so it is, by its text, in {', '.join(between)}" if between else ""
+            return f"variant {variant.name} reaches to here: {why}{tried}", Edit(widened=(variant.name, wider))
         added = NewVariant(
             f"=={self._release}",
             variant.diff.name if variant.diff else None,
@@ -199,6 +209,18 @@ class Carrier:
             variant.note,
         )
         return f"as variant {variant.name}: {why}", Edit(added=added)
+
+    def _holds(self, patch: Patch, variant: Variant, release: str, wanted: Outcome) -> bool:
+        """Does *variant* become *wanted* on *release* too? Releases that would have to be downloaded are not tried."""
+        if any(other.releases.contains(release, prereleases=True) for other in patch.variants):
+            return False  # another variant has it, and a range cannot reach over that
+        archive = sources.default_filename(sources.Pin(self._bases.upstream.distribution, release))
+        if release not in self._bases.here() and not (self._bases.workspace.archives / archive).is_file():
+            return False
+        try:
+            return self._become(self._before(patch, release), variant).outcome is wanted
+        except PatchsetError:
+            return False
 
     def _carved(self, patch: Patch, covering: Variant | None) -> Edit:
         """What is left of the covering variant's range without this release."""
@@ -237,16 +259,20 @@ class Carrier:
     def _at_source(self, patch: Patch, source: str, variant: Variant) -> tuple[str, str | None]:
         """(tree of the release with the patches before, and the donor files; the same with the patch, or None)."""
         try:
-            tree = self._bases.tree(source)
-            for earlier in self._series[: self._series.index(patch)]:
-                tree = apply_patch(
-                    self._store, tree, "", earlier, earlier.nearest(source, self._known), self._bases.donor_file
-                ).tree
-            step = apply_patch(self._store, tree, "", patch, variant, self._bases.donor_file)
+            tree = self._before(patch, source)
+            step = apply_patch(self._store, tree, "", patch, variant, self._bases.donor_file, verify=False)
             before = self._with_donors(tree, variant)
         except PatchsetError:
             return "", None  # this source cannot be had or does not fit together; the next one may
         return (before or tree), step.tree if step.outcome.changes_tree and before else None
+
+    def _before(self, patch: Patch, release: str) -> str:
+        """The tree of *release* with the patches before *patch* that go in there."""
+        tree = self._bases.tree(release)
+        for earlier in self._series[: self._series.index(patch)]:
+            variant = earlier.nearest(release, self._known)
+            tree = apply_patch(self._store, tree, "", earlier, variant, self._bases.donor_file, verify=False).tree
+        return tree
 
     def _with_donors(self, tree: str, variant: Variant) -> str | None:
         """*tree* with the variant's donor files; None where one would replace a file."""
@@ -261,6 +287,17 @@ class Carrier:
         gone = [path for path in self._store.changed_paths(before, after) if not self._store.entry(ours, path)]
         went = self._store.renames(before, ours) if gone else {}
         return "".join(f"; {path} is now {went[path][0]} ({went[path][1]} % alike)" for path in gone if path in went)
+
+    def _clashing(self, before: str, ours: str, after: str, paths: Sequence[str]) -> str:
+        """Why *paths* clash, for a person."""
+        gone = [path for path in paths if not self._store.entry(ours, path)]
+        removed = [path for path in paths if path not in gone and not self._store.entry(after, path)]
+        removed = [path for path in removed if self._store.entry(before, path)]
+        both = [path for path in paths if path not in gone and path not in removed]
+        told = ((both, "both the release and the patch changed the same lines"),
+                (gone, f"{self._release} does not have it any more, and the patch changes it"),
+                (removed, "the patch removes it, and the release changed it"))  # fmt: skip
+        return "; ".join(f"{', '.join(some)}: {what}" for some, what in told if some) + self._moves(before, after, ours)
 
 
 def _where(became: Became) -> str:

@@ -14,6 +14,8 @@ from patchset import rewrite, stack
 from patchset.bump.carry import Carried, Edit
 from patchset.bump.state import State
 from patchset.changes import Change
+from patchset.errors import DeclarationError, LockError
+from patchset.lock import Lock, differences, read_lock
 from patchset.patch import Patch
 from patchset.probe import Finding, Verdict
 from patchset.recipe import Recipe
@@ -32,7 +34,6 @@ class Declared:
     changes: tuple[Change, ...]
     recipe: Change
     retired: tuple[tuple[str, str], ...]
-    replaces: bool
 
     def in_copy(self, project: Project, directory: Path) -> Project:
         """A copy of *project*'s declarations in *directory*, with these changes in it, read and checked."""
@@ -61,26 +62,78 @@ def declare(
     base: str,
 ) -> Declared:
     """The declarations that say what *carried* did, for the recipe called ``state.name``."""
-    retired = {
-        item.patch: _retirement(project.patches[item.patch], state.to, findings[item.patch])
-        for item in carried
-        if findings[item.patch].verdict is Verdict.SOUND
-    }
+    text = recipe_text(project, recipe, state, findings, store, base)
+    new = Change(project.workspace.recipes / f"{state.name}.toml", text.encode())
+    changes = [change for item in carried for change in _edited(project.patches[item.patch], item.edit)]
+    retired = _retired(project, state, findings)
+    return Declared((*changes, new), new, tuple((patch, reason) for patch, (reason, _, _) in retired.items()))
+
+
+def recipe_text(
+    project: Project, recipe: Recipe, state: State, findings: Mapping[str, Finding], store: Store, base: str
+) -> str:
+    """The new recipe. It does not depend on how its patches are carried, only on what the probes say of the bare release."""
     text = recipe.file.read_text("utf-8")
-    head = f"vLLM {state.to}, carried there from {recipe.name} (vLLM {recipe.pin.release})."
     if state.name != recipe.name:
-        text = rewrite.set_head(text, [head])
+        text = _headed(text, f"vLLM {state.to}, carried there from {recipe.name} (vLLM {recipe.pin.release}).")
     text = rewrite.set_stack(rewrite.set_pin(text, state.to), stack.of(store, base, state.to))
     for item in recipe.retired:
         text = rewrite.unretire(text, item.patch)
-    for patch, (reason, upstream, first) in retired.items():
+    for patch, (reason, upstream, first) in _retired(project, state, findings).items():
         text = rewrite.retire(text, patch, reason, upstream, first)
     for patch, reason in state.skipped.items():
         text = rewrite.omit(text, patch, reason)
-    new = Change(project.workspace.recipes / f"{state.name}.toml", text.encode())
-    changes = [change for item in carried for change in _edited(project.patches[item.patch], item.edit)]
-    reasons = tuple((patch, reason) for patch, (reason, _, _) in retired.items())
-    return Declared((*changes, new), new, reasons, replaces=state.name == recipe.name)
+    return text
+
+
+def refuse_another(project: Project, state: State, text: str) -> None:
+    """:raises DeclarationError: a recipe of the new name is there, and does not read *text*."""
+    there = project.workspace.recipes / f"{state.name}.toml"
+    if not there.exists():
+        return
+    old, new = there.read_text("utf-8"), text
+    if old != new:
+        import difflib
+
+        lines = difflib.unified_diff(old.splitlines(), new.splitlines(), "there", "this bump", lineterm="", n=0)
+        raise DeclarationError(
+            f"{there.name} is there already, and says otherwise than this bump would",
+            where=str(there),
+            detail="\n".join(lines),
+            next=f"./inv bump --to {state.to} --name ANOTHER-NAME, or move that recipe and its lock away",
+        )
+
+
+def refuse_another_lock(project: Project, state: State, lock: Lock) -> None:
+    """:raises LockError: a lock of the new name is there, and does not say what *lock* does."""
+    file = project.workspace.recipes / f"{state.name}.lock"
+    found = differences(old, lock) if (old := read_lock(file)) else ()
+    if found:
+        raise LockError(
+            f"{file.name} is there already, and says otherwise than this bump would",
+            where=str(file),
+            detail="\n".join(found),
+            next=f"./inv bump --to {state.to} --name ANOTHER-NAME, or move that lock away",
+        )
+
+
+def _retired(project: Project, state: State, findings: Mapping[str, Finding]) -> dict[str, tuple[str, str, str | None]]:
+    """Patch → (reason, upstream reference, first release with it), of those that the release needs no more."""
+    return {
+        patch: _retirement(project.patches[patch], state.to, finding)
+        for patch, finding in findings.items()
+        if finding.verdict is Verdict.SOUND and patch not in state.skipped
+    }
+
+
+def _headed(text: str, title: str) -> str:
+    """*text* with *title* as the first line of the comment that it begins with; what the comment says further on stays."""
+    lines = []
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            break
+        lines.append(line.removeprefix("#").removeprefix(" "))
+    return rewrite.set_head(text, [title, *lines[1:]])
 
 
 def _retirement(patch: Patch, release: str, finding: Finding) -> tuple[str, str, str | None]:

@@ -123,11 +123,17 @@ def _show_stopped(console: Console, stopped: Stopped, root: Path) -> None:
     console.line(f"{clash.patch} needs you: {clash.why}")
     for path in clash.merged.conflicts:
         console.line(f"  {directory}/{path}")
-    console.line(
-        f"Between the markers stand vLLM {stopped.state.to} with the series so far, vLLM {clash.source}, and the patch."
-    )
-    console.line(f"The three sides are in the index too: git -C {directory} status, mergetool, checkout --ours PATH")
-    console.line("next: resolve them there, then ./inv bump --continue")
+    if clash.merged.conflicts:
+        console.line(
+            f"Between the markers stand vLLM {stopped.state.to} with the series so far, their common base "
+            f"(vLLM {clash.source}), and the patch."
+        )
+        console.line(
+            f"The three sides are in the index too: git -C {directory} status, mergetool, checkout --ours PATH"
+        )
+        console.line("next: resolve them there (git add is not needed), then ./inv bump --continue")
+    else:
+        console.line(f"next: edit {directory}, where all that merged is staged; then ./inv bump --continue")
     console.line('      or leave the patch out: ./inv bump --skip "REASON"; begin again: --restart; give up: --abort')
 
 

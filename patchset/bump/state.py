@@ -1,17 +1,41 @@
-"""What a bump must remember between two commands: one JSON file, written whole or not at all."""
+"""What a bump must remember between two commands: one JSON file, written whole or not at all, and read strictly.
+
+``work/state/bump.json``::
+
+    { "format": 1,
+      "recipe": "b70-0.23", "to": "0.28.0", "name": "b70-0.28",
+      "resolved": {PATCH: TREE},         what a person made of the conflict of a patch
+      "before":   {PATCH: TREE},         the tree that they made it on; the same patches
+      "skipped":  {PATCH: REASON},
+      "waiting":  null or {
+          "patch", "source": RELEASE that it is taken from, "ours": TREE before it, "attempt": TREE with conflict markers,
+          "written": TREE that the checkout held when it was made, "paths": [files to resolve] } }
+
+A TREE is 40 hexadecimal digits. Everything else is computed anew by every command, and comes out the same.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from patchset.errors import DeclarationError
+from patchset.upstream import version
 from patchset.workspace import UNREADABLE, Workspace, write_atomically
 
 FORMAT = 1
+
+#: Bytes of a state: that of a hundred conflicts has 30,000.
+_LIMIT = 1024 * 1024
+
+_KEYS = {"format", "recipe", "to", "name", "resolved", "before", "skipped", "waiting"}
+_WAITING = {"patch", "source", "ours", "attempt", "written", "paths"}
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
+_TREE = re.compile(r"[0-9a-f]{40}")
 
 
 @dataclass(frozen=True)
@@ -31,11 +55,7 @@ class Waiting:
 
 @dataclass(frozen=True)
 class State:
-    """A bump under way.
-
-    ``resolved`` maps a patch to the tree that a person made of its conflict, ``trees_before`` to the tree they made it
-    on; ``skipped`` maps one to the reason. Everything else is computed anew, and comes out the same.
-    """
+    """A bump under way: see the head of this module."""
 
     recipe: str
     to: str
@@ -55,6 +75,11 @@ class State:
         )
 
 
+def is_name(text: str) -> bool:
+    """Can *text* be the name of a recipe, and so of files and folders?"""
+    return bool(_NAME.fullmatch(text)) and not text.endswith((".toml", ".lock"))
+
+
 def state_file(workspace: Workspace) -> Path:
     """Where the state lies: one bump a clone."""
     return workspace.state / "bump.json"
@@ -72,7 +97,11 @@ def read_state(workspace: Workspace) -> State | None:
     """
     file = state_file(workspace)
     try:
-        return _parse(json.loads(file.read_bytes()))
+        with open(file, "rb") as stream:
+            data = stream.read(_LIMIT + 1)
+        if len(data) > _LIMIT:
+            raise ValueError(f"more than {_LIMIT} bytes")
+        return _parse(json.loads(data))
     except FileNotFoundError:
         return None
     except UNREADABLE as error:
@@ -95,22 +124,52 @@ def forget(workspace: Workspace) -> None:
 
 
 def _parse(document: Any) -> State:
+    _only(document, _KEYS, "the state")
     if document["format"] != FORMAT:
         raise ValueError(f"format {document['format']!r}, not {FORMAT}")
-    names = [_text(document[key]) for key in ("recipe", "to", "name")]
-    if "/" in names[2] or names[2].startswith("."):
-        raise ValueError("name is no file name")
-    maps = [{_text(a): _text(b) for a, b in document[key].items()} for key in ("resolved", "before", "skipped")]
-    waiting = document["waiting"]
-    if waiting is not None:
-        waiting = Waiting(
-            *(_text(waiting[key]) for key in ("patch", "source", "ours", "attempt", "written")),
-            tuple(_text(path) for path in waiting["paths"]),
-        )
-    return State(*names, *maps, waiting)
+    resolved, before = ({_name(a): _tree(b) for a, b in document[key].items()} for key in ("resolved", "before"))
+    if resolved.keys() != before.keys():
+        raise ValueError("resolved and before name different patches")
+    skipped = {_name(a): _text(b) for a, b in document["skipped"].items()}
+    recipe, name, release = _name(document["recipe"]), _name(document["name"]), version(_text(document["to"]))
+    waiting = None if document["waiting"] is None else _parse_waiting(document["waiting"])
+    return State(recipe, release, name, resolved, before, skipped, waiting)
+
+
+def _parse_waiting(document: Any) -> Waiting:
+    _only(document, _WAITING, "waiting")
+    trees = (_tree(document[key]) for key in ("ours", "attempt", "written"))
+    if not isinstance(document["paths"], list):
+        raise TypeError("paths is no list")
+    paths = tuple(_path(path) for path in document["paths"])
+    return Waiting(_name(document["patch"]), version(_text(document["source"])), *trees, paths)
+
+
+def _only(document: Any, keys: set[str], what: str) -> None:
+    if not isinstance(document, dict) or document.keys() != keys:
+        raise ValueError(f"{what} does not hold just {', '.join(sorted(keys))}")
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _name(value: Any) -> str:
+    if not is_name(_text(value)):
+        raise ValueError(f"{value!r} is no name")
+    return value
+
+
+def _tree(value: Any) -> str:
+    if not _TREE.fullmatch(_text(value)):
+        raise ValueError(f"{value!r} is no tree id")
+    return value
+
+
+def _path(value: Any) -> str:
+    parts = PurePosixPath(_text(value)).parts
+    if not parts or value.startswith("/") or ".." in parts or ".git" in [part.lower() for part in parts]:
+        raise ValueError(f"{value!r} leaves the tree")
     return value

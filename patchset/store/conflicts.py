@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from patchset.store.checkouts import Checkouts
@@ -21,12 +21,12 @@ class Conflicts(Checkouts):
         commit: str,
         merged: str,
         stages: Sequence[tuple[str, int, Entry]],
-        files: Mapping[str, bytes],
+        written: str,
     ) -> None:
-        """Make the empty *directory* a checkout of *commit* in the middle of a merge.
+        """Make the empty *directory* a checkout of *commit* in the middle of a merge; its files are the tree *written*.
 
         Paths that merged cleanly are staged as in the tree *merged*; those in *stages* have base, ours and theirs in the
-        index, and *files* in the directory.
+        index.
         """
         self.make_checkout(directory, commit)
         there = Repository(directory)
@@ -48,23 +48,24 @@ class Conflicts(Checkouts):
             records.append(_record(path, 0, None))
         records += [_record(path, stage, entry) for path, stage, entry in stages]
         self.run("update-index", "-z", "--index-info", stdin=b"".join(records), repository=there)
-        for path in self.changed_paths(tree, merged):
-            if path not in conflicted:
-                _put(directory, path, self.entry(merged, path), self.read(merged, path))
-        modes = {path: entry.mode for path, _, entry in stages}
-        for path, data in files.items():
-            _put(directory, path, Entry(modes.get(path, "100644"), ""), data)
+        for path in self.changed_paths(tree, written):
+            _put(directory, path, self.entry(written, path), self.read(written, path))
 
     def worktree_tree(self, directory: Path) -> str:
-        """The tree that the checkout at *directory* holds now: what is tracked there, and new files that git sees.
+        """The tree that the checkout at *directory* holds now: every file that git tracks or that was added there.
 
-        Its index is not touched. The attempt that :meth:`make_conflict` laid out comes back with it.
+        Files count as they lie there, staged or not; its index is not touched. The attempt that :meth:`make_conflict`
+        laid out comes back with it.
         """
         there = Repository(directory)
+        # with a plain index of its own, no path can be hidden as "assume unchanged" or "skip worktree"
+        known = self.run("diff-index", "--cached", "--no-renames", "--name-only", "-z", "HEAD", repository=there)
         with tempfile.TemporaryDirectory(prefix="index-", dir=self.path / "tmp") as folder:
             extra = {"GIT_INDEX_FILE": os.path.join(folder, "index")}
             self.run("read-tree", "HEAD", repository=there, extra=extra)
-            self.run("add", "--all", "--", ".", repository=there, extra=extra)
+            self.run("add", "--update", "--", ".", repository=there, extra=extra)
+            words = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
+            self.run(*words, stdin=known, repository=there, extra=extra)
             tree = self.run("write-tree", repository=there, extra=extra).decode().strip()
         who = {f"GIT_{role}_{what}": "patchset" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
         commit = self.run("commit-tree", tree, stdin=b"resolved\n", repository=there, extra=who).decode().strip()
@@ -80,6 +81,17 @@ class Conflicts(Checkouts):
             f"+refs/patchset/merged:refs/attempts/{tree}",
         )
         return tree
+
+    def unmerged(self, directory: Path) -> tuple[str, ...]:
+        """The paths of the checkout at *directory* whose index still holds more than one side."""
+        out = self.run("ls-files", "--unmerged", "-z", repository=Repository(directory))
+        return tuple(sorted({os.fsdecode(record.split(b"\t", 1)[1]) for record in out.split(b"\0") if record}))
+
+    def not_added(self, directory: Path, *, ignored: bool = False) -> tuple[str, ...]:
+        """Files of the checkout at *directory* that git does not track: those it would show, or those it ignores."""
+        words = ("ls-files", "--others", *(["--ignored"] if ignored else []), "--exclude-standard", "-z")
+        out = self.run(*words, repository=Repository(directory))
+        return tuple(os.fsdecode(path) for path in out.split(b"\0") if path)
 
     def tree_of(self, commit: str) -> str:
         """The tree of *commit*."""
