@@ -108,8 +108,6 @@ def says_nothing(text: str, words: int) -> str:
     :param words: how many it takes at least to say something.
     """
     plain = " ".join(re.findall(r"[^\W_][\w.'-]*", text))
-    if not plain:
-        return "says nothing"
     if _MARKED.search(text) or (_PLACEHOLDERS.match(plain) and len(plain.split()) <= words):
         return f"is a placeholder ({shortened(text)!r})"
     if len(plain.split()) < words:

@@ -399,6 +399,22 @@ def test_base_that_no_lock_names_is_not_looked_for_elsewhere(project: Project) -
     assert [item.why for item in report.not_checked] == ["no lock names the base, and its archive is not under vendor/"]
 
 
+def test_lock_of_a_patch_that_changed_shows_without_its_base(project: Project) -> None:
+    edit(project, PROBE, "import json", "import json  # edited")
+    shutil.rmtree(project.workspace.store)
+    assert told(project, "lock") == ["patch mend is another one by now"]
+    assert {item.rule for item in lint.lint(project.workspace).not_checked} == {"trees, unique", "series, lock, export"}
+
+
+def test_errors_come_first_and_then_the_order_of_the_files(project: Project) -> None:
+    (project.workspace.patches / "mend" / "a-note").write_text("")
+    edit(project, TOML, DROP, 'drop-when = "TBD"\n')
+    edit(project, TOML, WHY, 'why = "TBD"\n')
+    assert [item for item in found(project) if item[1] != "page"] == [
+        ("error", "reasons", f"{TOML}:4"), ("error", "reasons", f"{TOML}:5"), ("warning", "stray", "patches/mend/a-note"),
+    ]  # fmt: skip
+
+
 def test_lock_that_cannot_be_read_is_told_once(project: Project) -> None:
     (project.workspace.recipes / "r.lock").write_text("format = 1\n")
     report = lint.lint(project.workspace)
