@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ NOBODY_SAID = "Nobody has said yet when this can go."
 TITLE_LIMIT = 200
 WHY_LIMIT = 100_000
 ID_LIMIT = 200
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 _PROBE = '''\
 """No probe yet: this says so, and no runtime is made with the patch until it shows the defect by running the tree."""
@@ -68,10 +71,8 @@ def changes_for(project: Project, recipe: Recipe, patches: Sequence[NewPatch], a
     changes = [change for patch in patches for change in _folder(project, patch)]
     changes.append(Change(recipe.file, rewrite.set_series(recipe.file.read_text("utf-8"), series).encode()))
     for other in other_recipes(project, recipe):
-        text = other.file.read_text("utf-8")
-        for patch in patches:
-            text = rewrite.omit(text, patch.id, f"made for {recipe.name}; not tried on {other.pin.release} yet")
-        changes.append(Change(other.file, text.encode()))
+        reason = f"made for {recipe.name}; not tried on {other.pin.release} yet"
+        changes.append(Change(other.file, rewrite.omit_all(other.file.read_text("utf-8"), ids, reason).encode()))
     return changes
 
 
@@ -85,7 +86,7 @@ def other_recipes(project: Project, recipe: Recipe | None) -> list[Recipe]:
 def check_id(project: Project, id: str) -> None:
     """:raises DeclarationError: *id* is none, or is taken."""
     check_form(id)
-    if id in project.patches or (project.workspace.patches / id).exists():
+    if _is_taken(project, id):
         raise DeclarationError(
             f"there is a patch {id} already",
             where=str(project.workspace.patches / id),
@@ -111,15 +112,27 @@ def slug(text: str, limit: int = 60) -> str:
 def free_id(project: Project, wanted: str, taken: Collection[str]) -> str:
     """*wanted*, or with a number behind it where that is taken."""
     id, number = wanted, 1
-    while id in taken or id in project.patches or (project.workspace.patches / id).exists():
+    while id in taken or _is_taken(project, id):
         number += 1
         id = f"{wanted}-{number}"
     return id
 
 
+def _is_taken(project: Project, id: str) -> bool:
+    return id in project.patches or os.path.lexists(project.workspace.patches / id)  # a link to nowhere is there, too
+
+
 def plain(text: str) -> str:
-    """*text* without the control characters that no declaration may hold."""
-    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]", "�", text.replace("\r\n", "\n"))
+    """*text* without control characters: no declaration may hold them, and on a terminal they are commands.
+
+    Nor may it hold those that show a line in another order than it has.
+    """
+    return _CONTROL.sub("�", text.replace("\r\n", "\n"))
+
+
+def one_line(text: str) -> str:
+    """*text* as a line for a person, without control characters."""
+    return " ".join(plain(text).split())
 
 
 def cut(text: str, limit: int) -> str:
@@ -131,7 +144,7 @@ def _folder(project: Project, patch: NewPatch) -> list[Change]:
     folder: Path = project.workspace.patches / patch.id
     name = f"{patch.release}.patch" if patch.diff is not None else None
     variant = rewrite.NewVariant(f"=={patch.release}", diff=name, donors=patch.donors)
-    title = cut(" ".join(plain(patch.title).split()), TITLE_LIMIT) or patch.id
+    title = cut(one_line(patch.title), TITLE_LIMIT) or patch.id
     why = plain(patch.why).strip() or title
     text = rewrite.patch_toml(title, patch.kind, patch.date, why, NOBODY_SAID, variants=[variant])
     probe = _PROBE.format(reason=f"{UNWRITTEN}: show what is wrong without it: {title}")

@@ -183,9 +183,17 @@ def _without_comment(text: str, place: tuple[str | int, ...]) -> str:
 
 def omit(text: str, patch: str, reason: str) -> str:
     """*text* with *patch* left out by name; it is not in its series afterwards."""
-    text = set_series(text, [name for name in _read(text)["series"]["patches"] if name != patch])
-    block = f"[[series.omit]]\npatch = {_value(patch)}\nreason = {_value(reason)}\n"
-    return insert_table(unretire(text, patch), block, _after_series(text))
+    return omit_all(text, [patch], reason)
+
+
+def omit_all(text: str, patches: Sequence[str], reason: str) -> str:
+    """*text* with *patches* left out by name, in one edit: one for each of a thousand would take an hour."""
+    series = _read(text)["series"]
+    for patch in [item["patch"] for item in series.get("retired", []) if item["patch"] in patches]:
+        text = unretire(text, patch)
+    text = set_series(text, [name for name in series["patches"] if name not in patches])
+    blocks = [f"[[series.omit]]\npatch = {_value(patch)}\nreason = {_value(reason)}\n" for patch in patches]
+    return insert_table(text, "\n".join(blocks), _after_series(text))
 
 
 def unomit(text: str, patch: str) -> str:

@@ -28,7 +28,7 @@ def drop(project: Project, recipe: Recipe, id: str, reason: str, *, everywhere: 
         raise DeclarationError(
             f"there is no patch {id} (there are: {', '.join(project.patches)})", next="./inv drop PATCH --reason REASON"
         )
-    reason = " ".join(newpatch.plain(reason).split())
+    reason = newpatch.one_line(reason)
     if not reason:
         raise DeclarationError("a patch is not dropped without a reason", next=f'./inv drop {id} --reason "…"')
     needing = [
@@ -123,6 +123,13 @@ def _delete(project: Project, recipe: Recipe, id: str, reason: str) -> tuple[str
             next=f'./inv drop {id} -r {having[0]} --reason "…"; then --everywhere',
         )
     folder = project.patches[id].folder
+    links = [path for path in (folder, *folder.rglob("*")) if path.is_symlink()]
+    if links:
+        raise WorktreeError(
+            f"{id} would be deleted, and it is or holds a link: what that names may be needed elsewhere",
+            where=str(links[0]),
+            next=f"git rm that link, or delete {folder} yourself, with its lines in recipes/*.toml",
+        )
     commit = last_commit_of(Store.open(project.workspace.store), project.workspace.root, folder)
     if not commit:
         raise WorktreeError(
@@ -130,7 +137,7 @@ def _delete(project: Project, recipe: Recipe, id: str, reason: str) -> tuple[str
             where=str(folder),
             next=f"git add {folder} && git commit, then again; or delete it yourself, with its lines in recipes/*.toml",
         )
-    changes = [Change(file, None) for file in sorted(folder.rglob("*")) if file.is_file() or file.is_symlink()]
+    changes = [Change(file, None) for file in sorted(folder.rglob("*")) if file.is_file()]
     for item in (recipe, *others):
         text = rewrite.set_series(item.file.read_text("utf-8"), [name for name in item.series if name != id])
         changes.append(Change(item.file, rewrite.unretire(rewrite.unomit(text, id), id).encode()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from hashlib import sha256
@@ -134,9 +135,14 @@ def _of_files(
     evidence: list[str] = []
     for path in paths:
         entry, there = store.entry(source, path), store.entry(tree, path)
-        if entry is None or entry.mode == "120000":
+        if entry is None:
             raise DeclarationError(
                 f"{name} {release} has no file {path}", where=path, next="name it as in its source tree"
+            )
+        if entry.mode == "120000":
+            target = os.fsdecode(store.blob(entry.blob))
+            raise DeclarationError(
+                f"{path} is a link to {target} in {name} {release}", where=path, next="name the file that it leads to"
             )
         digest = sha256(store.blob(entry.blob)).hexdigest()
         if there == entry:
@@ -148,10 +154,19 @@ def _of_files(
         if there:
             changed[path] = entry
             evidence.append(f"{path}: a diff to that of {release}, sha256 {digest}")
-        else:
+        elif store.is_free(tree, path):
             donors.append(Donor(release, path, digest, path))
             files[path] = Entry("100644", entry.blob)  # as a donor is put there
-            evidence.append(f"{path}: as a donor, sha256 {digest}")
+            executable = entry.mode == "100755"
+            if executable:
+                changed[path] = entry
+            evidence.append(f"{path}: as a donor, sha256 {digest}{', made executable by a diff' if executable else ''}")
+        else:
+            raise SeriesError(
+                f"{path} cannot be put here: a folder is there, or a file where its folder would be",
+                where=path,
+                next=f"./inv apply -r {recipe.name} --checkout DIR shows the tree; make the change there, then ./inv new",
+            )
     before = store.with_files(tree, files)
     result = store.with_files(before, changed)
     data = _diff(store, before, result, id) if changed else None

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 
 from patchset import diff
 from patchset.diff_model import FileDiff
+from patchset.diff_rules import show
 from patchset.errors import DiffRefused
 from patchset.importing import mails, quilt
 from patchset.importing.quilt import FILES_LIMIT, Listed
+from patchset.newpatch import one_line
 
 #: What no patch or mbox comes near.
 SIZE_LIMIT = 64 * 1024 * 1024
@@ -59,6 +61,7 @@ def read(source: Path) -> Series:
     skipped: list[str] = []
     series = next((file for file in (source / "series", source / "patches" / "series") if file.is_file()), None)
     if series:
+        quilt.check_inside(source, series, str(series))
         listed = quilt.listed(series)
     elif source.is_dir():
         listed = _by_name(source, skipped)
@@ -86,19 +89,22 @@ def read(source: Path) -> Series:
 
 
 def parts(item: Foreign) -> list[Foreign]:
-    """*item* as one patch a file, each with the bytes of its own section."""
+    """*item* as one patch a file, each with the bytes of its own sections, in an order that makes the same tree.
+
+    A diff takes what it copies from the tree as it was, so a copy comes before what changes its source. Two sections of
+    one file (it becomes a link, say) stay together.
+    """
     lines = item.data.split(b"\n")[:-1]
     starts = [file.line - 1 for file in item.files]
-    found = []
+    sections: dict[bytes, list[bytes]] = {}
     for file, start, end in zip(item.files, starts, [*starts[1:], len(lines)], strict=True):
-        data = b"".join(line + b"\n" for line in lines[start:end])
-        title = f"{item.title}: {file.path.decode('utf-8', 'replace')}"
-        found.append(
-            Foreign(
-                title, item.message, item.author, item.date, item.origin, item.sha256, data,
-                diff.read(data, item.origin), item.note,
-            )
-        )  # fmt: skip
+        sections.setdefault(file.path, []).append(b"".join(line + b"\n" for line in lines[start:end]))
+    copies = {file.path for file in item.files if file.change == "copy"}
+    found = []
+    for path in sorted(sections, key=lambda path: path not in copies):
+        data = b"".join(sections[path])
+        title = f"{item.title}: {show(path)}"
+        found.append(replace(item, title=title, data=data, files=diff.read(data, item.origin)))
     return found
 
 
@@ -106,9 +112,10 @@ def _by_name(folder: Path, skipped: list[str]) -> list[Listed]:
     found = []
     for path in sorted(folder.iterdir()):
         if path.suffix in SUFFIXES and path.is_file():
+            quilt.check_inside(folder, path, str(path))
             found.append(Listed(path, 1))
         else:
-            skipped.append(f"{path.name}: no file that ends in {', '.join(SUFFIXES)}")
+            skipped.append(f"{one_line(path.name)}: no file that ends in {', '.join(SUFFIXES)}")
         if len(found) > FILES_LIMIT:
             raise DiffRefused(f"more than {FILES_LIMIT} patches", where=str(folder), next="name a smaller folder")
     return found
@@ -130,7 +137,8 @@ def _mails(file: Path) -> list[_Mail]:
     data = file.read_bytes()
     digest = sha256(data).hexdigest()
     found = mails.split(data)
-    names = [f"{file.name}, mail {number}" for number in range(1, len(found) + 1)] if len(found) > 1 else [file.name]
+    name = one_line(file.name)
+    names = [f"{name}, mail {number}" for number in range(1, len(found) + 1)] if len(found) > 1 else [name]
     return [
         _Mail(name, data.count(b"\n", 0, offset), digest, part)
         for name, (offset, part) in zip(names, found, strict=True)
@@ -144,7 +152,7 @@ def _read_one(item: Listed, mail: _Mail, *, declared: bool) -> Foreign | str:
     try:
         head = mails.read(data, str(item.file)) if mails.is_mail(data) else None
         if head and not _DIFF.search(data, head.body):
-            return f"{mail.name} ({head.title or 'no subject'}): no diff in it, so it is a cover letter or talk"
+            return f"{mail.name} ({one_line(head.title) or 'no subject'}): no diff in it, so it is a cover letter or talk"
         if declared:
             made = quilt.normalised(data, item.strip, str(item.file))
             data = made.data
@@ -155,9 +163,9 @@ def _read_one(item: Listed, mail: _Mail, *, declared: bool) -> Foreign | str:
     except DiffRefused as refusal:
         raise _placed(refusal, item, mail, origins, declared) from None
     start = sum(len(line) + 1 for line in data.split(b"\n")[: files[0].line - 1])
-    text = data[head.body if head else 0 : start].decode("utf-8", "replace")
+    text = mails.text(data[head.body if head else 0 : start], head.charset if head else "utf-8")
     message, author = mails.said(text, head.author if head else "")
-    title = (head.title if head else message.partition("\n")[0].lstrip("# ").strip()) or item.file.stem
+    title = (head.title if head else message.partition("\n")[0].lstrip("# ").strip()) or one_line(item.file.stem)
     body = _without_signature(data[start:], mail.name)
     return Foreign(
         title,

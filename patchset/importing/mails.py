@@ -15,8 +15,10 @@ from email.message import Message
 
 from patchset.errors import DiffRefused
 
-#: Where `git mailsplit` sees another mail begin.
-_MAIL = re.compile(rb"^From (?:[0-9a-f]{40} |\S+@\S+ ).*\d{4}\r?$", re.MULTILINE)
+_FROM = re.compile(rb"^From [^\n]*", re.MULTILINE)
+#: What a time leaves around its last colon.
+_MINUTE = re.compile(rb"\d.\d\d\Z")
+_SECOND = re.compile(rb"\d\d[ \t]*\+?(\d{1,9})(?!\d)")
 #: A file that starts with one of these starts with a header: a mail without its separator, or a patch after DEP-3.
 _HEADER = re.compile(
     rb"(?:From|Subject|Date|Author|Description|Return-Path|Received|Message-Id|MIME-Version): ", re.IGNORECASE
@@ -34,11 +36,12 @@ class Mail:
     author: str
     date: datetime | None
     body: int
+    charset: str
 
 
 def split(data: bytes) -> list[tuple[int, bytes]]:
     """(offset, bytes) of each mail in *data*; the whole of it where it does not start as an mbox does."""
-    starts = [match.start() for match in _MAIL.finditer(data)]
+    starts = [match.start() for match in _FROM.finditer(data) if _is_separator(match.group())]
     if not starts or starts[0] != 0:
         return [(0, data)]
     return [(start, data[start:end]) for start, end in zip(starts, [*starts[1:], len(data)], strict=True)]
@@ -46,7 +49,15 @@ def split(data: bytes) -> list[tuple[int, bytes]]:
 
 def is_mail(data: bytes) -> bool:
     """Does *data* start with a mail's header?"""
-    return _MAIL.match(data) is not None or _HEADER.match(data) is not None
+    line = _FROM.match(data)
+    return (line is not None and _is_separator(line.group())) or _HEADER.match(data) is not None
+
+
+def _is_separator(line: bytes) -> bool:
+    """Does *line* start another mail? As `git mailsplit` sees it: it ends in a time and a year."""
+    head, colon, tail = line.rpartition(b":")
+    year = _SECOND.match(tail)
+    return bool(colon) and _MINUTE.search(head[-4:]) is not None and year is not None and int(year.group(1)) > 90
 
 
 def read(data: bytes, name: str) -> Mail:
@@ -80,7 +91,15 @@ def read(data: bytes, name: str) -> Mail:
             next="put a > before that line, as mail programs do, or import the mails one by one",
         )
     title = _NUMBER.sub("", subject).strip()
-    return Mail(title, author, _date(message.get("Date")), lines.end())
+    return Mail(title, author, _date(message.get("Date")), lines.end(), _charset(message))
+
+
+def text(data: bytes, charset: str) -> str:
+    """*data* as its mail says that it is to be read; what it then is not, replaced."""
+    try:
+        return data.decode(charset, "replace")
+    except (LookupError, ValueError):  # one that nobody knows, or that makes no text
+        return data.decode("utf-8", "replace")
 
 
 def said(text: str, author: str) -> tuple[str, str]:
@@ -117,6 +136,13 @@ def _headers(message: Message, names: tuple[str, ...]) -> Iterator[str]:
         raw = next((text for key, text in message.raw_items() if key.lower() == name.lower()), None) if value else None
         if raw is not None:
             yield decoded(str(raw))
+
+
+def _charset(message: Message) -> str:
+    try:
+        return message.get_content_charset("utf-8")
+    except (LookupError, ValueError):  # a parameter that is encoded itself, in something unknown
+        return "utf-8"
 
 
 def _line_of(head: bytes, start: bytes) -> int:

@@ -51,6 +51,7 @@ def listed(series: Path) -> list[Listed]:
         file = series.parent / words[0]
         if ".." in Path(words[0]).parts or Path(words[0]).is_absolute() or words[0].startswith("-"):
             raise DiffRefused(f"{words[0]!r} leaves the folder", where=where, next="edit that line")
+        check_inside(series.parent, file, where)
         if not file.is_file():
             raise DiffRefused(f"{words[0]} is not there", where=where, next="restore it, or take it out of the series")
         level = _LEVEL.match(" ".join(words[1:]) or "-p1")
@@ -64,6 +65,12 @@ def listed(series: Path) -> list[Listed]:
         if len(found) > FILES_LIMIT:
             raise DiffRefused(f"more than {FILES_LIMIT} patches", where=where, next="import it in parts")
     return found
+
+
+def check_inside(folder: Path, file: Path, where: str) -> None:
+    """:raises DiffRefused: *file* is, or is behind, a link out of *folder*: it would be another file for everybody else."""
+    if not file.resolve().is_relative_to(folder.resolve()):
+        raise DiffRefused(f"{file.name} is a link out of the folder", where=where, next="put the file itself there")
 
 
 @dataclass(frozen=True)
@@ -260,4 +267,4 @@ def _is_epoch(moment: bytes) -> bool:
     except ValueError:
         return False
     offset = timedelta(hours=int(match.group(3)), minutes=int(match.group(4)))
-    return told - (offset if match.group(2) == b"+" else -offset) == datetime(1970, 1, 1, tzinfo=timezone.utc)
+    return told - datetime(1970, 1, 1, tzinfo=timezone.utc) == (offset if match.group(2) == b"+" else -offset)

@@ -47,6 +47,12 @@ def read_commit(store: Trees, directory: Path, revision: str) -> ForeignCommit:
         what = last_line(named.err) or f"no commit {revision!r} in the repository there"
         raise DeclarationError(what, where=str(directory), next=f"git -C {directory} log --oneline: name one of these")
     oid = named.out.decode("ascii").strip()
+    if len(oid) != 40:
+        raise DeclarationError(
+            "that repository names its objects by SHA-256, and the store by SHA-1: they cannot be copied",
+            where=str(directory),
+            next=f"git -C {directory} format-patch -1 --stdout {oid[:12]} > FILE, then ./inv import FILE",
+        )
     head, _, message = _said(store, directory, "cat-file", "commit", oid).partition(b"\n\n")
     lines = [line.split(b" ", 1) for line in head.split(b"\n") if b" " in line]
     tree = next(value for key, value in lines if key == b"tree").decode("ascii")
