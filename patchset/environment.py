@@ -57,12 +57,12 @@ def ensure(
     """
     key = hashlib.sha256((lock_hash(lock) + rule).encode()).hexdigest()[:12]
     name = f"{purpose}-{key}-py{sys.version_info.major}.{sys.version_info.minor}"
-    env = envs.absolute() / name
+    env = envs.resolve() / name
     envs.mkdir(parents=True, exist_ok=True)
     with _only_one(envs / f"{name}.lock"):
         if not is_complete(env, lock, rule):
             say(f"making the {purpose} environment (once)")
-            _make(env, lock, envs.absolute() / f"{name}.log", before)
+            _make(env, lock, envs.resolve() / f"{name}.log", before)
             (env / _MARKER).write_text(json.dumps(_identity(env, lock, rule), indent=1) + "\n", encoding="utf-8")
     return env / "bin" / "python"
 

@@ -121,7 +121,9 @@ def _needed(
     def with_first(count: int) -> set[str]:
         return found | {item.id for item in candidates[:count]}
 
-    while not good(found) and len(found) < len(candidates):
+    if not good(with_first(len(candidates))):
+        candidates = list(earlier)  # the series itself: it is so there, and each round below ends
+    while not good(found):
         low, high = 0, len(candidates)
         while high - low > 1:
             middle = (low + high) // 2

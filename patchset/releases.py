@@ -53,9 +53,10 @@ def add(project: Project, release: str, say: Callable[[str], None], name: str = 
         version(release)
     except ValueError as error:
         raise DeclarationError(f"{release!r}: {error}", next="./inv releases lists them") from error
-    if release in upstream.releases:
+    same = [known for known in upstream.releases if Version(known) == Version(release)]
+    if same:
         raise DeclarationError(
-            f"{release} is known already", where="vendor/upstreams.toml", next=f"./inv forecast --releases {release}"
+            f"{same[0]} is known already", where="vendor/upstreams.toml", next=f"./inv forecast --releases {release}"
         )
     found = index.find_archive(upstream.distribution, release)
     had = archive.fetch(

@@ -69,6 +69,7 @@ def test_release_is_made_known_by_its_hash_in_its_place(project, release, place)
     [
         ("0.99.0", SourceError, "no source archive"),
         ("x", DeclarationError, "normal form"),
+        ("0.22", DeclarationError, r"0\.22\.0 is known already"),
         ("0.25.0", SourceError, "no PKG-INFO"),
     ],
 )
