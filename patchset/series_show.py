@@ -113,6 +113,7 @@ def show_imported(console: Console, imported: Imported, recipe: str, root: Path)
         {
             "recipe": recipe,
             "release": imported.release,
+            "covers": imported.covers,
             "patches": [
                 {
                     "patch": item.id,
@@ -151,19 +152,27 @@ def show_imported(console: Console, imported: Imported, recipe: str, root: Path)
         console.line(f"  not imported: {line}")
     for line in imported.notes:
         console.line(f"  {line}")
-    bad = [item for item in imported.patches if not item.applies]
+    bad = [item for item in imported.patches if item.stops]
+    idle = [item for item in imported.patches if not item.applies and not item.stops]
     console.line(f"{len(imported.patches)} patches imported, {len(imported.written)} files written.")
     if bad:
         console.line(
             f"{len(bad)} OF {len(imported.patches)} DO NOT APPLY behind the series on {imported.release}: "
             "./inv runtime stops at each until its variant is mended, or it is dropped"
         )
+    for item in idle[:20]:
+        why = "its change is there already" if item.outcome == "upstream" else "there is nothing that it could change"
+        console.line(
+            f'{item.id} does nothing on {imported.release}: {why}; ./inv drop {item.id} --reason "…" takes it out'
+        )
+    if len(idle) > 20:
+        console.line(f"and {len(idle) - 20} more that do nothing there")
     console.line(
         "No probe is written yet: each probe.py says unknown, and ./inv runtime stops there until somebody writes it."
     )
     console.line(
         f"next: ./inv forecast -r {recipe} shows on which releases how much fails"
-        if bad
+        if bad or not imported.covers
         else f"next: ./inv lock -r {recipe}"
     )
 

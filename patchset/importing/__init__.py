@@ -13,7 +13,8 @@ from pathlib import Path
 
 from patchset import newpatch, outcome
 from patchset.changes import commit_changes
-from patchset.errors import SeriesError
+from patchset.diff_rules import show
+from patchset.errors import DiffRefused, SeriesError
 from patchset.importing import foreign
 from patchset.importing.foreign import Foreign
 from patchset.newpatch import NewPatch
@@ -28,7 +29,7 @@ __all__ = ["Imported", "Tried", "import_source"]
 
 @dataclass(frozen=True)
 class Tried:
-    """One imported patch, and what became of it behind the series.
+    """One imported patch, and what became of it behind the series: ``hunks`` of its diff, in so many ``files``.
 
     ``failing`` are (file, hunks that neither fit nor are in already, hunks in all), for files that have some.
     """
@@ -46,12 +47,21 @@ class Tried:
         """Is it in the tree now?"""
         return Outcome(self.outcome).changes_tree
 
+    @property
+    def stops(self) -> bool:
+        """Can no runtime be made with it as it is? (One that is in the release already stops nothing, and does nothing.)"""
+        return Outcome(self.outcome).stops
+
 
 @dataclass(frozen=True)
 class Imported:
-    """An import: each patch, what was left out and why, what was done to their text, and the files written."""
+    """An import: each patch, what was left out and why, what was done to their text, and the files written.
+
+    ``covers``: was it tried on the recipe's own release, so that its series has a variant of each?
+    """
 
     release: str
+    covers: bool
     patches: tuple[Tried, ...]
     skipped: tuple[str, ...]
     notes: tuple[str, ...]
@@ -75,7 +85,7 @@ def import_source(
     :param split: one patch a file.
     :param strict: nothing is written where one does not apply.
     :raises DeclarationError: *id* is none.
-    :raises DiffRefused: the strict reader turns one away.
+    :raises DiffRefused: the strict reader turns one away, or there are too many.
     :raises SeriesError: with *strict*, one does not apply.
     """
     if id:
@@ -84,22 +94,32 @@ def import_source(
     bases = project.bases(store, upstream=recipe.pin.upstream)
     release = bases.upstream.release(release or recipe.pin.release).version
     series = foreign.read(source)
+    items = [(item, part) for item in series.patches for part in (foreign.parts(item) if split else [item])]
+    if len(items) > foreign.FILES_LIMIT:
+        raise DiffRefused(
+            f"{len(items)} patches, a file each; {foreign.FILES_LIMIT} at most",
+            where=str(source),
+            next="import it without --split",
+        )
     notes = [item.note for item in series.patches if item.note]
     if release != recipe.pin.release:
         notes.append(
             f"made for {release}: recipe {recipe.name} is on {recipe.pin.release}, for which there is no variant yet"
         )
+    if recipe.pin.source == "checkout":
+        notes.append(
+            f"tried on the archive of {release}: recipe {recipe.name} is built from a checkout, which may differ"
+        )
     tree = _end_of_series(project, recipe, release, store)
     made: list[NewPatch] = []
     tried: list[Tried] = []
-    for item in series.patches:
-        for part in foreign.parts(item) if split else [item]:
-            wanted = _part_id(id or item.title, part) if split else id or newpatch.slug(part.title)
-            patch = _new_patch(part, newpatch.free_id(project, wanted, {one.id for one in made}), release)
-            became = outcome.apply_diff(store, tree, part.data, part.origin, verify=False)
-            tree = became.tree
-            made.append(patch)
-            tried.append(_tried(patch, part, became))
+    for item, part in items:
+        wanted = _part_id(id or item.title, part) if split else id or newpatch.slug(part.title)
+        patch = _new_patch(part, newpatch.free_id(project, wanted, {one.id for one in made}), release)
+        became = outcome.apply_diff(store, tree, part.data, part.origin, verify=False)
+        tree = became.tree
+        made.append(patch)
+        tried.append(_tried(patch, part, became))
     bad = [item for item in tried if not item.applies]
     if strict and bad:
         raise SeriesError(
@@ -109,7 +129,7 @@ def import_source(
             next="import without --strict, then ./inv forecast shows where it fails",
         )
     written = commit_changes(newpatch.changes_for(project, recipe, made), project.workspace.journal)
-    return Imported(release, tuple(tried), series.skipped, tuple(notes), written)
+    return Imported(release, release == recipe.pin.release, tuple(tried), series.skipped, tuple(notes), written)
 
 
 def _end_of_series(project: Project, recipe: Recipe, release: str, store: Store) -> str:
@@ -123,7 +143,7 @@ def _end_of_series(project: Project, recipe: Recipe, release: str, store: Store)
 
 
 def _part_id(base: str, part: Foreign) -> str:
-    path = part.files[0].path.decode("utf-8", "replace")
+    path = show(part.files[0].path)
     return f"{newpatch.slug(base, 30)}-{newpatch.slug(path.removesuffix('.py'), 70)}"
 
 

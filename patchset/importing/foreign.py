@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
@@ -16,12 +17,13 @@ from patchset.importing import mails, quilt
 from patchset.importing.quilt import FILES_LIMIT, Listed
 from patchset.newpatch import one_line
 
-#: What no patch or mbox comes near.
+#: What no series of patches comes near, all its files together.
 SIZE_LIMIT = 64 * 1024 * 1024
+SKIPPED_LIMIT = 10_000
 SUFFIXES = (".patch", ".diff", ".mbox", ".eml")
 
 #: A mail without any of these is talk; with one, it is for the strict reader to say what it is.
-_DIFF = re.compile(rb"^(?:diff |Index: |--- \S|\+\+\+ \S|@@ |\*\*\* \S)", re.MULTILINE)
+_DIFF = re.compile(rb"^(?:diff -|Index: |@@ |(?:---|\*\*\*) [^\n]*\n(?:\+\+\+|---) )", re.MULTILINE)
 _SIGNATURE = re.compile(rb"^-- \r?\n(?:[^\n]*\n){0,3}\s*\Z", re.MULTILINE)
 _PLACE = re.compile(r":(\d+)\Z")
 
@@ -72,8 +74,15 @@ def read(source: Path) -> Series:
             "no such file or folder", where=str(source), next="name a diff, an mbox, or a folder of patches"
         )
     patches: list[Foreign] = []
+    size = 0
     for item in listed:
+        size += item.file.stat().st_size
+        if size > SIZE_LIMIT:
+            raise DiffRefused(f"larger than {SIZE_LIMIT} bytes", where=str(item.file), next="import it in parts")
         for mail in _mails(item.file):
+            if len(skipped) > SKIPPED_LIMIT or len(patches) >= FILES_LIMIT:
+                what = f"more than {FILES_LIMIT} patches, or {SKIPPED_LIMIT} mails or files that are none"
+                raise DiffRefused(what, where=str(item.file), next="import it in parts")
             found = _read_one(item, mail, declared=series is not None)
             if isinstance(found, str):
                 skipped.append(found)
@@ -81,7 +90,7 @@ def read(source: Path) -> Series:
                 patches.append(found)
     if not patches:
         raise DiffRefused(
-            "there is no diff in it" + (f" ({'; '.join(skipped)})" if skipped else ""),
+            "there is no diff in it" + (f" ({'; '.join(skipped[:20])}{' …' * (len(skipped) > 20)})" if skipped else ""),
             where=str(source),
             next="name a diff, an mbox, or a folder of patches",
         )
@@ -116,8 +125,6 @@ def _by_name(folder: Path, skipped: list[str]) -> list[Listed]:
             found.append(Listed(path, 1))
         else:
             skipped.append(f"{one_line(path.name)}: no file that ends in {', '.join(SUFFIXES)}")
-        if len(found) > FILES_LIMIT:
-            raise DiffRefused(f"more than {FILES_LIMIT} patches", where=str(folder), next="name a smaller folder")
     return found
 
 
@@ -131,18 +138,13 @@ class _Mail:
     data: bytes
 
 
-def _mails(file: Path) -> list[_Mail]:
-    if file.stat().st_size > SIZE_LIMIT:
-        raise DiffRefused(f"larger than {SIZE_LIMIT} bytes", where=str(file), next="check that it is a patch")
+def _mails(file: Path) -> Iterator[_Mail]:
     data = file.read_bytes()
-    digest = sha256(data).hexdigest()
-    found = mails.split(data)
-    name = one_line(file.name)
-    names = [f"{name}, mail {number}" for number in range(1, len(found) + 1)] if len(found) > 1 else [name]
-    return [
-        _Mail(name, data.count(b"\n", 0, offset), digest, part)
-        for name, (offset, part) in zip(names, found, strict=True)
-    ]
+    digest, name = sha256(data).hexdigest(), one_line(file.name)
+    found, before = mails.split(data), 0
+    for number, part in enumerate(found, 1):
+        yield _Mail(f"{name}, mail {number}" if len(found) > 1 else name, before, digest, part)
+        before += part.count(b"\n")
 
 
 def _read_one(item: Listed, mail: _Mail, *, declared: bool) -> Foreign | str:
@@ -152,7 +154,9 @@ def _read_one(item: Listed, mail: _Mail, *, declared: bool) -> Foreign | str:
     try:
         head = mails.read(data, str(item.file)) if mails.is_mail(data) else None
         if head and not _DIFF.search(data, head.body):
-            return f"{mail.name} ({one_line(head.title) or 'no subject'}): no diff in it, so it is a cover letter or talk"
+            return (
+                f"{mail.name} ({one_line(head.title) or 'no subject'}): no diff in it, so it is a cover letter or talk"
+            )
         if declared:
             made = quilt.normalised(data, item.strip, str(item.file))
             data = made.data
@@ -168,7 +172,7 @@ def _read_one(item: Listed, mail: _Mail, *, declared: bool) -> Foreign | str:
     title = (head.title if head else message.partition("\n")[0].lstrip("# ").strip()) or one_line(item.file.stem)
     body = _without_signature(data[start:], mail.name)
     return Foreign(
-        title,
+        one_line(title),
         message,
         author,
         head.date if head else None,
@@ -191,9 +195,11 @@ def _placed(refusal: DiffRefused, item: Listed, mail: _Mail, origins: tuple[int,
     fits = [] if declared else quilt.levels(mail.data, item.file.name)
     if fits:
         other = f" (or -p{fits[1]})" if len(fits) > 1 else ""
+        name = re.sub(r"[^\w.+-]+", "_", item.file.name)
+        renamed = f", renamed to {name}," if name != item.file.name else ""
         advice = (
-            "make it again with git diff; or declare how its paths are meant: a folder with this file and a file `series` "
-            f"that holds the line `{item.file.name} -p{fits[0]}`{other}, and ./inv import FOLDER"
+            f"make it again with git diff; or declare how its paths are meant: a folder with this file{renamed} and a file "
+            f"`series` that holds the line `{name} -p{fits[0]}`{other}, and ./inv import FOLDER"
         )
     return DiffRefused(refusal.what, where=_PLACE.sub(line, refusal.where), next=advice, detail=refusal.detail)
 

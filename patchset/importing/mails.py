@@ -39,12 +39,12 @@ class Mail:
     charset: str
 
 
-def split(data: bytes) -> list[tuple[int, bytes]]:
-    """(offset, bytes) of each mail in *data*; the whole of it where it does not start as an mbox does."""
+def split(data: bytes) -> list[bytes]:
+    """Each mail in *data*; the whole of it where it does not start as an mbox does."""
     starts = [match.start() for match in _FROM.finditer(data) if _is_separator(match.group())]
     if not starts or starts[0] != 0:
-        return [(0, data)]
-    return [(start, data[start:end]) for start, end in zip(starts, [*starts[1:], len(data)], strict=True)]
+        return [data]
+    return [data[start:end] for start, end in zip(starts, [*starts[1:], len(data)], strict=True)]
 
 
 def is_mail(data: bytes) -> bool:

@@ -6,6 +6,7 @@ series that is declared, so such a diff can be read; its hunks stay as they are,
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -43,7 +44,7 @@ def listed(series: Path) -> list[Listed]:
     if series.stat().st_size > SERIES_LIMIT:
         raise DiffRefused(f"larger than {SERIES_LIMIT} bytes", where=str(series), next="check that it is a series file")
     found = []
-    for number, line in enumerate(series.read_bytes().decode("utf-8", "replace").split("\n"), 1):
+    for number, line in enumerate(os.fsdecode(series.read_bytes()).split("\n"), 1):
         words = re.sub(r"(?:^|\s)#.*", "", line).split()
         if not words:
             continue
@@ -51,9 +52,13 @@ def listed(series: Path) -> list[Listed]:
         file = series.parent / words[0]
         if ".." in Path(words[0]).parts or Path(words[0]).is_absolute() or words[0].startswith("-"):
             raise DiffRefused(f"{words[0]!r} leaves the folder", where=where, next="edit that line")
+        if not os.path.isfile(
+            file
+        ):  # unlike Path.is_file, it takes any name: with a NUL in it, too long, a loop of links
+            raise DiffRefused(
+                f"{words[0][:200]!r} is not there", where=where, next="restore it, or take it out of the series"
+            )
         check_inside(series.parent, file, where)
-        if not file.is_file():
-            raise DiffRefused(f"{words[0]} is not there", where=where, next="restore it, or take it out of the series")
         level = _LEVEL.match(" ".join(words[1:]) or "-p1")
         if level is None:
             raise DiffRefused(
@@ -69,7 +74,7 @@ def listed(series: Path) -> list[Listed]:
 
 def check_inside(folder: Path, file: Path, where: str) -> None:
     """:raises DiffRefused: *file* is, or is behind, a link out of *folder*: it would be another file for everybody else."""
-    if not file.resolve().is_relative_to(folder.resolve()):
+    if not Path(os.path.realpath(file)).is_relative_to(os.path.realpath(folder)):
         raise DiffRefused(f"{file.name} is a link out of the folder", where=where, next="put the file itself there")
 
 

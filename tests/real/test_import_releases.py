@@ -1,4 +1,4 @@
-"""A foreign diff of 300 hunks in 100 files, on real vLLM: imported as one patch, and file by file."""
+"""A foreign diff of 300 hunks in 100 files, on real vLLM: imported as one patch, and file by file; and its forecast."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from patchset import importing, resolve
+from patchset import forecast, importing, resolve
+from patchset.console import Console
 from patchset.importing import Imported
 from patchset.resolve import Project
 from patchset.store import Entry, Store
 from patchset.workspace import VENDOR_VARIABLE, Workspace
 
 RECIPE, RELEASE, LATER = "b70-0.23", "0.23.0", "0.26.0"
+FORECAST = ("0.22.1", "0.23.0", "0.24.0")
 FILES, HUNKS = 100, 3
 
 
@@ -112,26 +114,66 @@ def test_foreign_diff_is_carried_file_by_file_to_the_same_tree(
     assert all(store.read(tree, path) == content for path, content in foreign.files.items())
 
 
+def rejected(foreign: Made, store: Store, tree: str, folder: Path) -> dict[str, set[int]]:
+    """What git says, a file at a time: path → the numbers of the hunks that it rejects on *tree* (all of a file that is not there)."""
+    found = {}
+    for number, part in enumerate(re.split(rb"^(?=diff --git )", foreign.data, flags=re.MULTILINE)[1:]):
+        path = part.split(b"\n", 1)[0].split(b" b/")[1].decode()
+        room, content = folder / str(number), store.read(tree, path)
+        heads = re.findall(rb"^@@ .*", part, flags=re.MULTILINE)
+        if content is None:
+            found[path] = set(range(1, len(heads) + 1))
+            continue
+        (room / path).parent.mkdir(parents=True)
+        (room / path).write_bytes(content)
+        subprocess.run(
+            ["git", "apply", "--reject", "-"],
+            cwd=room, input=part, check=False, capture_output=True,
+            env={"PATH": os.environ["PATH"], "HOME": os.devnull, "GIT_CEILING_DIRECTORIES": str(folder)},
+        )  # fmt: skip
+        left = room / f"{path}.rej"
+        if left.exists():
+            lost = re.findall(rb"^@@ .*", left.read_bytes(), flags=re.MULTILINE)
+            found[path] = {heads.index(head) + 1 for head in lost}
+    return found
+
+
 def test_hunks_that_go_nowhere_on_another_release_are_those_that_git_rejects(
     run: Callable[..., Imported], foreign: Made, store: Store, base_of: Callable[[str], str], tmp_path: Path
 ) -> None:
     (item,) = run(release=LATER).patches
-    tree, rejected = base_of(LATER), {}
-    for number, part in enumerate(re.split(rb"^(?=diff --git )", foreign.data, flags=re.MULTILINE)[1:]):
-        path = part.split(b"\n", 1)[0].split(b" b/")[1].decode()
-        folder, content = tmp_path / str(number), store.read(tree, path)
-        if content is None:
-            rejected[path] = HUNKS
-            continue
-        (folder / path).parent.mkdir(parents=True)
-        (folder / path).write_bytes(content)
-        subprocess.run(
-            ["git", "apply", "--reject", "-"],
-            cwd=folder, input=part, check=False, capture_output=True,
-            env={"PATH": os.environ["PATH"], "HOME": os.devnull, "GIT_CEILING_DIRECTORIES": str(tmp_path)},
-        )  # fmt: skip
-        left = folder / f"{path}.rej"
-        if left.exists():
-            rejected[path] = left.read_bytes().count(b"\n@@ ")
-    assert item.outcome == "conflicts" and 0 < len(rejected) < FILES
-    assert {path: (lost, of) for path, lost, of in item.failing} == {path: (n, HUNKS) for path, n in rejected.items()}
+    lost = rejected(foreign, store, base_of(LATER), tmp_path)
+    assert item.outcome == "conflicts" and 0 < len(lost) < FILES
+    assert {path: (n, of) for path, n, of in item.failing} == {path: (len(n), HUNKS) for path, n in lost.items()}
+
+
+@pytest.mark.parametrize("split", [False, True], ids=["one patch", "a patch a file"])
+def test_forecast_tells_on_each_release_the_hunks_that_git_rejects_there(
+    split: bool,
+    run: Callable[..., Imported],
+    foreign: Made,
+    store: Store,
+    base_of: Callable[[str], str],
+    clone: Path,
+    tmp_path: Path,
+) -> None:
+    trees = {release: base_of(release) for release in FORECAST}
+    ids = {item.id for item in run(split=split).patches}
+    now = Project.read(Workspace(clone))
+    document = forecast.forecast(now, now.recipe(RECIPE), Console(as_json=True), ",".join(FORECAST))
+    cells = [cell for cell in document["cells"] if cell["patch"] in ids]
+    assert len(cells) == len(FORECAST) * (FILES if split else 1)
+    counts = {}
+    for release, tree in trees.items():
+        hunks = [hunk for cell in cells if cell["release"] == release for hunk in cell["hunks"]]
+        told = {(hunk["path"], hunk["number"]) for hunk in hunks if hunk["state"] in ("lost", "missing")}
+        lost = rejected(foreign, store, tree, tmp_path / release)
+        assert told == {(path, number) for path, numbers in lost.items() for number in numbers}, release
+        assert len(hunks) == FILES * HUNKS
+        missing = {hunk["path"] for hunk in hunks if hunk["state"] == "missing"}
+        assert missing == {path for path in foreign.files if store.read(tree, path) is None}
+        counts[release] = len(told)
+    assert counts[RELEASE] == 0 and all(0 < n < FILES * HUNKS for release, n in counts.items() if release != RELEASE)
+    own = [cell for cell in cells if cell["release"] == RELEASE]
+    assert all(cell["covered"] and cell["outcome"] == "applies" for cell in own)
+    assert not any(cell["covered"] for cell in cells if cell not in own)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import tarfile
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
@@ -26,9 +28,9 @@ from made_edit import (
 
 from patchset import series_edit, series_show
 from patchset.console import Console
-from patchset.errors import DeclarationError, SeriesError, WorktreeError
+from patchset.errors import DeclarationError, DiffRefused, SeriesError, WorktreeError
 from patchset.resolve import Project, resolve
-from patchset.rewrite import omit
+from patchset.rewrite import omit, retire
 from patchset.series_edit import Changed
 from patchset.store import Store
 from patchset.store.elsewhere import read_commit
@@ -267,6 +269,45 @@ def test_patch_of_another_recipe_is_not_deleted(project: Project) -> None:
         drop(project, "second", everywhere=True)
 
 
+def test_retired_patch_is_dropped_with_its_record(project: Project) -> None:
+    file = project.workspace.recipes / "r.toml"
+    file.write_text(retire(file.read_text("utf-8"), "second", "fixed upstream"), encoding="utf-8")
+    drop(project, "second", "not \x1b[31m needed\n")
+    recipe = fresh(project).recipe("r")
+    assert recipe.retired == () and recipe.series == ("first", "third")
+    assert [(item.patch, item.reason) for item in recipe.omitted] == [("second", "not �[31m needed")]
+
+
+def test_retired_patch_is_deleted_with_its_record(project: Project) -> None:
+    file = project.workspace.recipes / "r.toml"
+    file.write_text(retire(file.read_text("utf-8"), "second", "fixed upstream"), encoding="utf-8")
+    root = project.workspace.root
+    for words in (("init", "-q"), ("add", "recipes"), ("commit", "-qm", "all")):
+        git(root, *words)
+    drop(project, "second", everywhere=True)
+    assert fresh(project).recipe("r").retired == () and "second" not in file.read_text("utf-8")
+
+
+@pytest.mark.parametrize("what", ["file", "folder", "nowhere", "itself"])
+def test_patch_that_is_or_holds_a_link_is_not_deleted(what: str, project: Project, tmp_path: Path) -> None:
+    folder, root = project.patches["second"].folder, project.workspace.root
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "file").write_bytes(b"theirs")
+    if what == "itself":
+        folder.rename(root / "real")
+        folder.symlink_to(root / "real")
+    else:
+        target = {"file": "theirs/file", "folder": "theirs", "nowhere": "gone"}[what]
+        (folder / "link").symlink_to(tmp_path / target)
+    for words in (("init", "-q"), ("add", "--all"), ("commit", "-qm", "all")):
+        git(root, *words)
+    before = declared(project)
+    with pytest.raises(WorktreeError, match="is or holds a link") as error:
+        drop(project, "second", everywhere=True)
+    assert error.value.where == str(folder if what == "itself" else folder / "link") and error.value.next
+    assert declared(project) == before and (tmp_path / "theirs" / "file").read_bytes() == b"theirs"
+
+
 # -- move ---------------------------------------------------------------------------------------------------------------
 
 
@@ -401,6 +442,57 @@ def test_backport_of_nothing_is_refused(more: dict[str, object], words: str, ups
 
 
 @pytest.fixture
+def odd(tmp_path: Path, diff: Diff) -> Project:
+    """0.20.0 has a folder and a file; 0.21.0 has a file and a folder in their places, a script, and a link."""
+    releases = {
+        "0.20.0": {"a.py": LINES, "d/x": b"x\n", "f": b"f\n"},
+        "0.21.0": {"d": b"d\n", "f/x.py": b"x = 1\n", "free/run.sh": b"#!/bin/sh\n", "link": b"d"},
+    }
+    project = make_project(tmp_path / "clone", releases, {"first": (variant(), {"a.patch": diff(LINES, changed(10))})})
+    archive, new = project.workspace.archives / "vllm-0.21.0.tar.gz", io.BytesIO()
+    old = archive.read_bytes()
+    with tarfile.open(archive) as read, tarfile.open(fileobj=new, mode="w:gz") as out:
+        for member in read.getmembers():
+            content = read.extractfile(member)
+            if member.name.endswith("run.sh"):
+                member.mode = 0o755
+            if member.name.endswith("link"):
+                member.type, member.linkname, member.size = tarfile.SYMTYPE, "d", 0
+            out.addfile(member, content if member.isreg() else None)
+    archive.write_bytes(new.getvalue())
+    text = project.workspace.upstreams.read_text("utf-8").replace(
+        f"size = {len(old)}\n", f"size = {len(new.getvalue())}\n"
+    )
+    text = text.replace(sha256(old).hexdigest(), sha256(new.getvalue()).hexdigest())
+    project.workspace.upstreams.write_text(text, encoding="utf-8")
+    return fresh(project)
+
+
+def test_script_comes_as_a_donor_and_stays_executable(odd: Project) -> None:
+    done = backport(odd, release="0.21.0", paths=["free/run.sh"])
+    assert "made executable" in done.evidence[0]
+    (made,) = fresh(odd).patches["back"].variants
+    assert made.diff is not None and made.diff.read_bytes() == (
+        b"diff --git a/free/run.sh b/free/run.sh\nold mode 100644\nnew mode 100755\n"
+    )
+    store = Store.open(odd.workspace.store)
+    found = store.entry(resolved_tree(odd), "free/run.sh")
+    assert found and (found.mode, store.blob(found.blob)) == ("100755", b"#!/bin/sh\n")
+    assert run(odd, checkout(odd, odd.workspace.root / "co")).exported == ()
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [("d", "cannot be put here"), ("f/x.py", "cannot be put here"), ("link", "is a link to d in vllm 0.21.0")],
+)
+def test_file_whose_place_is_not_free_is_refused(path: str, words: str, odd: Project) -> None:
+    before = declared(odd)
+    with pytest.raises((SeriesError, DeclarationError), match=words) as error:
+        backport(odd, release="0.21.0", paths=["free/run.sh", path])
+    assert error.value.where == path and error.value.next and declared(odd) == before
+
+
+@pytest.fixture
 def theirs(tmp_path: Path) -> Path:
     """A repository of somebody's with a.py in a later state, and one commit that changes it."""
     directory = tmp_path / "theirs"
@@ -459,6 +551,33 @@ def test_commit_whose_parent_is_cut_off_says_how_to_get_it(upstreams: Project, t
     with pytest.raises((DeclarationError, SeriesError), match="parent") as error:
         backport(upstreams, revision="HEAD", directory=tmp_path / "shallow")
     assert "deepen" in error.value.next
+
+
+def test_commit_of_a_repository_with_other_ids_is_refused_with_the_way_in(upstreams: Project, tmp_path: Path) -> None:
+    directory, before = tmp_path / "sha256", declared(upstreams)
+    directory.mkdir()
+    git(directory, "init", "-q", "--object-format=sha256")
+    commit(directory, LINES, "one")
+    commit(directory, changed(14), "two")
+    with pytest.raises(DeclarationError, match="SHA-256") as error:
+        backport(upstreams, revision="HEAD", directory=directory)
+    assert (
+        "format-patch -1" in error.value.next and "./inv import" in error.value.next and declared(upstreams) == before
+    )
+
+
+@pytest.mark.parametrize(("mode", "words"), [("160000", "160000"), ("120000", "absolute")])
+def test_commit_with_what_no_patch_may_hold_is_refused(mode: str, words: str, upstreams: Project, theirs: Path) -> None:
+    before = declared(upstreams)
+    if mode == "120000":
+        (theirs / "l").symlink_to("/etc/passwd")
+        git(theirs, "add", "l")
+    else:
+        git(theirs, "update-index", "--add", "--cacheinfo", f"{mode},{'1' * 40},sub")
+    git(theirs, "commit", "-qm", "odd")
+    with pytest.raises(DiffRefused, match=words):
+        backport(upstreams, revision="HEAD", directory=theirs)
+    assert declared(upstreams) == before
 
 
 def test_commit_that_is_in_already_or_conflicts_is_refused(upstreams: Project, theirs: Path) -> None:

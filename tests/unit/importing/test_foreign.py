@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from datetime import datetime, timezone
 from hashlib import sha256
@@ -114,6 +115,91 @@ def test_parts_are_the_sections_of_the_diff_and_nothing_is_lost(source: Callable
     ]
 
 
+COPY = b"diff --git a/f.py b/z.py\nsimilarity index 90%\ncopy from f.py\ncopy to z.py\n"
+
+
+def test_parts_copy_before_the_source_changes_and_keep_a_file_together(source: Callable[..., Path]) -> None:
+    gone = b"diff --git a/l b/l\ndeleted file mode 100644\n--- a/l\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n"
+    link = b"diff --git a/l b/l\nnew file mode 120000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+f.py\n\\ No newline at end of file\n"
+    (item,) = foreign.read(source(ONE + gone + link + MOVED + COPY)).patches
+    assert [part.data for part in foreign.parts(item)] == [COPY, ONE, gone + link, MOVED]
+
+
+def test_talk_between_the_mails_is_left_out_by_name(source: Callable[..., Path]) -> None:
+    talk = (
+        MAIL.replace(b"[PATCH 1/2] Mend\n it", b"Re: \x1b[31m it")
+        + b"--- Original message\ndiff is fine\n> diff --git a/x b/x\n"
+    )
+    series = foreign.read(source(talk + MAIL + ONE + SIGNATURE))
+    assert [item.origin for item in series.patches] == ["one.patch, mail 2"]
+    assert series.skipped == ("one.patch, mail 1 (Re: �[31m it): no diff in it, so it is a cover letter or talk",)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        PLAIN,
+        b"*** f.py\n--- f.py\n***************\n",
+        b"@@ -1 +1 @@\n",
+        b"diff -r x y\n",
+        b"Index: f.py\n",
+        b"diff --cc f\n",
+    ],
+)
+def test_mail_with_anything_like_a_diff_is_not_taken_for_talk(more: bytes, source: Callable[..., Path]) -> None:
+    with pytest.raises(DiffRefused):
+        foreign.read(source(MAIL + more + SIGNATURE + MAIL + ONE))
+
+
+def test_quoted_line_of_an_mboxrd_starts_no_mail(source: Callable[..., Path]) -> None:
+    said = MAIL.replace(b"Because it broke.", b"Because:\n>From a@x Tue Dec  1 10:00:00 2026\n>>From b")
+    (item,) = foreign.read(source(said + ONE + SIGNATURE)).patches
+    assert item.message == "Because:\n>From a@x Tue Dec  1 10:00:00 2026\n>>From b" and item.data == ONE
+
+
+def test_names_that_are_no_text_are_told_as_text(source: Callable[..., Path]) -> None:
+    folder = source()
+    for name, data in ((b"a\xff\x1b.patch", ONE), (b"b\n\xfe", b"")):
+        (folder / os.fsdecode(name)).write_bytes(data)
+    series = foreign.read(folder)
+    assert [(item.title, item.origin) for item in series.patches] == [("a��", "a��.patch")]
+    assert [line.partition(":")[0] for line in series.skipped] == ["b �"]
+
+
+@pytest.mark.parametrize("declared", [False, True])
+def test_link_out_of_the_folder_is_refused(declared: bool, source: Callable[..., Path], tmp_path: Path) -> None:
+    folder = source(b__patch=ONE)
+    (tmp_path / "secret").write_bytes(b"b.patch\n" if declared else ONE)
+    (folder / ("series" if declared else "a.patch")).symlink_to(tmp_path / "secret")
+    with pytest.raises(DiffRefused, match="link out of the folder") as error:
+        foreign.read(folder)
+    assert error.value.where == str(folder / ("series" if declared else "a.patch")) and error.value.next
+
+
+def test_more_patches_than_the_bound_are_refused_and_not_cut(
+    source: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = source(**{f"{number}__patch": ONE for number in range(4)})
+    monkeypatch.setattr(foreign, "FILES_LIMIT", 4)
+    assert len(foreign.read(folder).patches) == 4
+    monkeypatch.setattr(foreign, "FILES_LIMIT", 3)
+    with pytest.raises(DiffRefused, match="more than 3 patches"):
+        foreign.read(folder)
+    monkeypatch.setattr(foreign, "FILES_LIMIT", 4)
+    monkeypatch.setattr(foreign, "SIZE_LIMIT", 2 * len(ONE))
+    with pytest.raises(DiffRefused, match="larger than") as error:
+        foreign.read(folder)
+    assert error.value.where.endswith("2.patch")
+    monkeypatch.setattr(foreign, "SIZE_LIMIT", 10_000)
+    (folder / "0.patch").write_bytes(5 * (MAIL + ONE))
+    with pytest.raises(DiffRefused, match="more than 4 patches"):
+        foreign.read(folder / "0.patch")
+    monkeypatch.setattr(foreign, "SKIPPED_LIMIT", 2)
+    (folder / "0.patch").write_bytes(4 * COVER + MAIL + ONE)
+    with pytest.raises(DiffRefused, match="or 2 mails"):
+        foreign.read(folder / "0.patch")
+
+
 @pytest.mark.parametrize(
     ("data", "line", "words"),
     [
@@ -142,10 +228,20 @@ def test_what_the_strict_reader_refuses_is_refused_at_its_line(
     assert error.value.where == f"{file}:{line}" and error.value.next
 
 
-def test_diff_of_another_tool_is_refused_with_the_way_in(source: Callable[..., Path]) -> None:
+def test_diff_of_another_tool_is_refused_with_the_way_in(source: Callable[..., Path], tmp_path: Path) -> None:
     with pytest.raises(DiffRefused) as error:
         foreign.read(source(PLAIN))
     assert "`one.patch -p0`" in error.value.next and "`series`" in error.value.next
+    odd = tmp_path / "source" / "my fix #1.patch"
+    odd.write_bytes(PLAIN)
+    with pytest.raises(DiffRefused) as error:
+        foreign.read(odd)
+    assert "renamed to my_fix_1.patch" in error.value.next
+
+
+def test_advice_of_a_refusal_is_the_way_in(source: Callable[..., Path]) -> None:
+    folder = source(a__patch=PLAIN, series=b"a.patch -p0\n")
+    assert foreign.read(folder).patches[0].data.endswith(PLAIN[PLAIN.index(b"@@") :])
 
 
 def test_line_of_a_refusal_is_that_of_the_file_also_where_headers_were_added(source: Callable[..., Path]) -> None:
@@ -158,6 +254,10 @@ def test_line_of_a_refusal_is_that_of_the_file_also_where_headers_were_added(sou
 
 
 def test_nothing_to_import_says_what_was_there(source: Callable[..., Path], tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DiffRefused, match="no diff in it") as error:
+        foreign.read(tmp_path / "empty")
+    assert error.value.where == str(tmp_path / "empty")
     with pytest.raises(DiffRefused, match="cover letter"):
         foreign.read(source(COVER))
     with pytest.raises(DiffRefused, match="no such file"):

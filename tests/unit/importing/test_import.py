@@ -11,11 +11,9 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from made_edit import LINES, changed, declared, fresh, three
 
-from patchset import importing, newpatch, probe, series_show
+from patchset import importing, probe, series_show
 from patchset.console import Console
 from patchset.errors import DeclarationError, DiffRefused, SeriesError
 from patchset.importing import Imported
@@ -194,6 +192,96 @@ def test_split_is_one_patch_a_file_and_the_same_tree(
     assert [store.read(split, path) for path in new] == list(new.values())
 
 
+def test_split_of_renames_deletes_modes_and_binary_makes_the_same_tree(
+    project: Project,
+    bench: Store,
+    make_tree: Callable[..., str],
+    git_diff: Callable[..., bytes],
+    run: Callable[..., Imported],
+) -> None:
+    ends = {"a.py": changed(10, 30, 50)}
+    gone = {"gone.py": OTHER, "old.py": LINES.replace(b"line", b"thing"), "l.txt": b"x\n", "run.sh": b"#!/bin/sh\n"}
+    first = bench.diff(make_tree(ends), make_tree({**ends, **gone}))
+    run(first, id="files")
+    made = {
+        "a.py": changed(5, base=ends["a.py"]),
+        "z.py": changed(40, base=ends["a.py"]),
+        "new.py": gone["old.py"] + b"x = 1\n",
+        "l.txt": ("120000", b"a.py"),
+        "run.sh": ("100755", gone["run.sh"]),
+        "d/blob.bin": bytes(range(256)),
+    }
+    base = make_tree({**ends, **gone})
+    new = make_tree(made)
+    data = git_diff(base, new, "-M", "-C", "--find-copies-harder", "--binary")
+    assert all(
+        word in data for word in (b"rename from", b"copy from a.py", b"GIT binary", b"new mode 100755", b"deleted")
+    )
+    done = run(data, id="big", split=True)
+    assert [item.outcome for item in done.patches] == ["applies"] * 7
+    assert {item.id for item in done.patches} == {
+        "big-a", "big-z", "big-new", "big-l-txt", "big-run-sh", "big-d-blob-bin", "big-gone",
+    }  # fmt: skip
+    store, tree = Store.open(project.workspace.store), tree_of(project)
+    found = {path: (entry.mode, store.blob(entry.blob)) for path, entry in store.entries(tree).items()}
+    for path, content in made.items():
+        assert found[path] == (content if isinstance(content, tuple) else ("100644", content)), path
+    assert not found.keys() & {"gone.py", "old.py"}
+
+
+def test_split_into_too_many_patches_is_refused(
+    project: Project, run: Callable[..., Imported], diff: Diff, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, before = diff({}, {f"n{number}.py": b"n = 1\n" for number in range(4)}), declared(project)
+    monkeypatch.setattr(importing.foreign, "FILES_LIMIT", 3)
+    with pytest.raises(DiffRefused, match="4 patches, a file each; 3 at most") as error:
+        run(data, split=True)
+    assert error.value.next and declared(project) == before
+    assert len(run(data).patches) == 1
+
+
+def test_patches_that_touch_the_same_lines_are_tried_in_their_order(
+    project: Project, run: Callable[..., Imported], diff: Diff
+) -> None:
+    ends = changed(10, 30, 50)
+    once, twice = changed(5, base=ends), changed(5, base=ends).replace(b"LINE_5", b"TWICE_5")
+    one, two = diff({"a.py": ends}, {"a.py": once}), diff({"a.py": once}, {"a.py": twice})
+    done = run(mail(b"one", one) + mail(b"two", two) + mail(b"two again", two))
+    assert [(item.id, item.outcome) for item in done.patches] == [
+        ("one", "applies"), ("two", "applies"), ("two-again", "upstream"),
+    ]  # fmt: skip
+    assert Store.open(project.workspace.store).read(tree_of(project), "a.py") == twice
+
+
+def test_patch_that_is_in_already_is_said_to_do_nothing_and_to_stop_nothing(
+    project: Project, run: Callable[..., Imported], diff: Diff, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = run(diff({"a.py": LINES}, {"a.py": changed(10)}), id="again")
+    series_show.show_imported(Console(), done, "r", project.workspace.root)
+    said = capsys.readouterr().out
+    assert "again does nothing on 0.20.0: its change is there already; ./inv drop again" in said
+    assert "DO NOT APPLY" not in said and "next: ./inv lock -r r" in said
+    tree_of(project)  # and so it is
+
+
+def test_folder_of_links_to_nowhere_is_not_written_into(
+    project: Project, run: Callable[..., Imported], diff: Diff
+) -> None:
+    (project.workspace.patches / "mine").symlink_to(project.workspace.root / "gone")
+    ends = changed(10, 30, 50)
+    done = run(diff({"a.py": ends}, {"a.py": changed(5, base=ends)}), id="mine")
+    assert [item.id for item in done.patches] == ["mine-2"] and not (project.workspace.root / "gone").exists()
+
+
+def test_recipe_built_from_a_checkout_is_told_what_it_was_tried_on(
+    project: Project, run: Callable[..., Imported], diff: Diff
+) -> None:
+    file = project.workspace.recipes / "r.toml"
+    file.write_text(file.read_text("utf-8").replace("[pin]\n", '[pin]\nsource = "checkout"\n'), encoding="utf-8")
+    ends = changed(10, 30, 50)
+    assert "archive of 0.20.0" in run(diff({"a.py": ends}, {"a.py": changed(5, base=ends)}), id="mine").notes[0]
+
+
 def test_ids_are_made_unique_and_nothing_is_overwritten(
     project: Project, run: Callable[..., Imported], diff: Diff
 ) -> None:
@@ -216,9 +304,11 @@ def test_ids_are_made_unique_and_nothing_is_overwritten(
 
 
 def test_release_that_the_patch_was_made_for_is_its_variant(
-    project: Project, run: Callable[..., Imported], diff: Diff
+    project: Project, run: Callable[..., Imported], diff: Diff, capsys: pytest.CaptureFixture[str]
 ) -> None:
     done = run(diff({"a.py": LINES}, {"a.py": changed(5)}), id="later", release="0.21.0")
+    series_show.show_imported(Console(), done, "r", project.workspace.root)
+    assert not done.covers and "next: ./inv forecast -r r" in capsys.readouterr().out
     assert done.release == "0.21.0" and "no variant yet" in done.notes[0]
     assert [v.name for v in fresh(project).patches["later"].variants] == ["==0.21.0"]
     with pytest.raises(DeclarationError, match=r"9\.9\.9"):
@@ -289,27 +379,6 @@ def test_killed_import_is_whole_or_not_there(project: Project, diff: Diff, tmp_p
         if whole:
             break
     assert ended_as == {True, False} and ended.returncode == -9
-
-
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-@given(title=st.text(max_size=300), why=st.text(max_size=300))
-def test_whatever_a_mail_says_can_be_declared_and_read_back(
-    title: str, why: str, patch_folder: Callable[..., Path]
-) -> None:
-    from datetime import datetime, timezone
-
-    from patchset import declared as toml
-    from patchset import rewrite
-
-    title = newpatch.cut(" ".join(newpatch.plain(title).split()), newpatch.TITLE_LIMIT) or "x"
-    why = newpatch.plain(why).strip() or "x"
-    text = rewrite.patch_toml(title, "fix", datetime(2026, 1, 1, tzinfo=timezone.utc), why, "d")
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-    table = toml.Table(Path("f"), text, tomllib.loads(text))
-    assert (table.text("title"), table.text("why").strip("\n")) == (title, why.strip("\n"))
 
 
 def test_json_says_it_all(

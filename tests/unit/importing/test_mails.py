@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timezone
+from pathlib import Path
 
 import pytest
 
@@ -64,8 +66,51 @@ def test_mail_that_is_not_plain_is_refused_at_its_line(header: bytes, line: int,
 
 def test_mbox_is_split_where_mails_start() -> None:
     one, two = mail(b"From: a\n", b">From here\n from 1 to 2\n"), b"From a@x Mon Sep 17 00:00:00 2001\nFrom: b\n\n"
-    assert mails.split(one + two) == [(0, one), (len(one), two)]
-    assert mails.split(b"x\n" + one) == [(0, b"x\n" + one)]
+    assert mails.split(one + two) == [one, two]
+    assert mails.split(b"x\n" + one) == [b"x\n" + one]
+
+
+@pytest.mark.parametrize(
+    ("line", "separates"),
+    [
+        (SEPARATOR, True),
+        (b"From - Tue Dec  1 10:00:00 2026\n", True),
+        (b"From MAILER-DAEMON Tue Dec  1 10:00:00 2026\r\n", True),
+        (b"From a@x Tue Dec  1 10:00:00 2026 +0100\n", True),
+        (b"From a@x Tue Dec  1 10:00:00 +0100 2026\n", True),
+        (b"From a@x Tue Dec  1 10:00:00\n", False),
+        (b"From a@x Tue Dec  1 10:00 2026\n", True),
+        (b"From a@x Tue Dec  1 10:00:00 26\n", False),
+        (b"From here on it is 10: see below in 2026\n", False),
+        (b">From a@x Tue Dec  1 10:00:00 2026\n", False),
+        (b"From: a@x Tue Dec  1 10:00:00 2026\n", False),
+        (b"From " + b"a@" * 500_000 + b"\n", False),
+        (b"From " + b"1:11:11 1" * 100_000 + b":\n", False),
+    ],
+)
+def test_mails_start_where_git_sees_them_start(
+    line: bytes, separates: bool, tmp_path: Path, plain_git: Callable[..., str]
+) -> None:
+    data = mail(b"From: a\nSubject: b\n\n") + line + b"Subject: c\n\nd\n"
+    assert len(mails.split(data)) == 1 + separates
+    (tmp_path / "mbox").write_bytes(data)
+    assert plain_git(tmp_path, "mailsplit", "-b", f"-o{tmp_path}", "mbox") == str(1 + separates)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (b"text/plain; charset=iso-8859-1", "fü\x9fr"),
+        (b"text/plain; charset=utf-8", "f�\ufffdr"),
+        (b"text/plain; charset=no-such", "f�\ufffdr"),
+        (b"text/plain; charset=hex", "f�\ufffdr"),
+        (b"text/plain; charset*0*=x'y'%FF", "f�\ufffdr"),
+        (b"text/plain", "f�\ufffdr"),
+    ],
+)
+def test_text_is_read_as_its_mail_says(kind: bytes, text: str) -> None:
+    read = mails.read(mail(b"From: a\nSubject: b\nContent-Type: " + kind + b"\n"), "m")
+    assert mails.text(b"f\xfc\x9fr", read.charset) == text
 
 
 def test_header_ends_where_the_diff_begins_without_a_blank_line() -> None:

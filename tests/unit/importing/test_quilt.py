@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -47,15 +48,53 @@ def test_series_has_levels_and_comments(tmp_path: Path) -> None:
         ("/etc/passwd", "leaves the folder"),
         ("-p0", "leaves the folder"),
         ("c.patch", "not there"),
+        ("\0", "not there"),
+        ("x" * 5000, "not there"),
+        ("loop.patch", "not there"),
         ("a.patch -R", "reversed"),
         ("a.patch -p1 -R", "reversed"),
         ("a.patch --fuzz=3", "only -pN"),
     ],
 )
 def test_line_of_a_series_that_cannot_be_followed_is_named(line: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "loop.patch").symlink_to("loop.patch")
     with pytest.raises(DiffRefused, match=words) as error:
         quilt.listed(series(tmp_path, f"a.patch\n{line}\n"))
     assert error.value.where == f"{tmp_path / 'series'}:2"
+
+
+def test_series_with_windows_line_ends_is_read(tmp_path: Path) -> None:
+    found = quilt.listed(series(tmp_path, "a.patch\r\n# no\r\nb.diff -p0\r\n\r\n"))
+    assert [(item.file.name, item.strip) for item in found] == [("a.patch", 1), ("b.diff", 0)]
+
+
+def test_name_that_is_no_text_is_found(tmp_path: Path) -> None:
+    file = series(tmp_path, "")
+    (tmp_path / os.fsdecode(b"\xff.patch")).write_bytes(b"x\n")
+    file.write_bytes(b"\xff.patch\n")
+    assert [os.fsencode(item.file.name) for item in quilt.listed(file)] == [b"\xff.patch"]
+
+
+def test_patch_that_is_a_link_out_of_the_folder_is_refused_at_its_line(tmp_path: Path) -> None:
+    folder = tmp_path / "patches"
+    folder.mkdir()
+    (tmp_path / "secret").write_bytes(b"x\n")
+    (folder / "out.patch").symlink_to("../secret")
+    (folder / "dir").symlink_to(tmp_path)
+    (folder / "in.patch").symlink_to("a.patch")
+    assert len(quilt.listed(series(folder, "in.patch\n"))) == 1
+    for name in ("out.patch", "dir/secret"):
+        with pytest.raises(DiffRefused, match="link out of the folder") as error:
+            quilt.listed(series(folder, f"a.patch\n{name}\n"))
+        assert error.value.where == f"{folder / 'series'}:2" and error.value.next
+
+
+@pytest.mark.parametrize(
+    "moment", ["0001-01-01 00:00:00 +9900", "9999-12-31 23:59:59 -9900", "0000-00-00 00:00:00 +0000"]
+)
+def test_moment_that_is_none_is_not_the_epoch(moment: str) -> None:
+    data = f"--- a\t{moment}\n+++ a\t{moment}\n@@ -0,0 +1 @@\n+x\n".encode()
+    assert read(data, 0)[0] == b"diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -0,0 +1 @@\n+x\n"
 
 
 def test_series_of_too_many_patches_is_refused_and_not_cut(tmp_path: Path) -> None:
