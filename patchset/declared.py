@@ -155,6 +155,14 @@ def read(file: Path) -> Table:
         raise DeclarationError("no such file", where=str(file), next="ls recipes, or: ./inv --list") from error
     except (OSError, UnicodeDecodeError) as error:
         raise DeclarationError(f"cannot be read: {error}", where=str(file), next=f"check {file.name}") from error
+    return parse(text, file)
+
+
+def parse(text: str, file: Path) -> Table:
+    """The top table of *text*, which stands in *file*.
+
+    :raises DeclarationError: it is not TOML.
+    """
     try:
         return Table(file, text, tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:

@@ -134,6 +134,13 @@ class LintError(PatchsetError):
     kind = "lint"
 
 
+class BisectError(PatchsetError):
+    """A bisection that came to no answer: an end is not what it was said to be, or nothing could be told apart."""
+
+    exit_code = 16
+    kind = "bisect"
+
+
 class Interrupted(PatchsetError):
     """Ctrl-C."""
 

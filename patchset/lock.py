@@ -130,7 +130,21 @@ def read_lock(file: Path) -> Lock | None:
     """
     if not file.exists():
         return None
-    table = declared.read(file)
+    lock = _lock(declared.read(file))
+    if lock.recipe != file.stem:
+        raise DeclarationError(f"this is the lock of {lock.recipe}", where=str(file), next=f"./inv lock -r {file.stem}")
+    return lock
+
+
+def parse_lock(text: str, file: Path) -> Lock:
+    """The lock that is *text*, which stands in *file*: a receipt has one in it.
+
+    :raises DeclarationError: it is not one.
+    """
+    return _lock(declared.parse(text, file))
+
+
+def _lock(table: Table) -> Lock:
     if table.integer("format") != FORMAT:
         raise table.error(f"this tool reads format {FORMAT}", key="format", next="./inv lock")
     pin = table.table("pin")
@@ -162,8 +176,6 @@ def read_lock(file: Path) -> Lock | None:
     )
     for part in (result, environments, table):
         part.done()
-    if lock.recipe != file.stem:
-        raise DeclarationError(f"this is the lock of {lock.recipe}", where=str(file), next=f"./inv lock -r {file.stem}")
     return lock
 
 

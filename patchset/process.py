@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,18 +83,20 @@ def run(
     timeout: float,
     stdin: bytes = b"",
     log: Path | None = None,
+    started: Callable[[Callable[[], None]], None] = lambda kill: None,
 ) -> Finished:
     """Run *argv* to its end in a process group of its own, and return what became of it. Never raises for a bad status.
 
     :param timeout: seconds; the whole group is killed past it.
     :param log: a file that gets both streams as they come, so that a killed run leaves its evidence;
         ``stdout`` of the result then holds both.
+    :param started: is told how to kill the group from another thread.
     :raises MissingTool: the program is not there, or is none.
     """
     words = tuple(os.fspath(word) for word in argv)
     if not shutil.which(words[0], path=env.get("PATH")):
         raise MissingTool(f"{words[0]} is not here", next=f"install {words[0]}, then run again")
-    started = time.monotonic()
+    began = time.monotonic()
     sink = open(log, "wb") if log else None
     try:
         child = subprocess.Popen(
@@ -110,6 +112,7 @@ def run(
         if sink:
             sink.close()
         raise MissingTool(f"{words[0]} could not be started: {error.strerror}", next=f"install {words[0]}") from error
+    started(lambda: _kill_group(child) if child.poll() is None else None)
     timed_out = False
     try:
         try:
@@ -134,7 +137,7 @@ def run(
         child.returncode,
         out[-OUTPUT_LIMIT:],
         (err or b"")[-OUTPUT_LIMIT:],
-        time.monotonic() - started,
+        time.monotonic() - began,
         timed_out,
     )
 

@@ -209,6 +209,11 @@ class Trees(Objects):
         lines = [f"tree {tree}", *(f"parent {parent}" for parent in parents), f"author {who}", f"committer {who}"]
         return self.write_object("commit", "\n".join([*lines, "", message, ""]).encode())
 
+    def tree_named(self, text: str) -> str | None:
+        """The id of the tree that *text*, the first digits of an id of a tree or commit, names; None if there is none."""
+        answer = self.attempt("rev-parse", "--verify", "--quiet", f"{text}^{{tree}}")
+        return answer.out.decode("ascii").strip() if answer.status == 0 else None
+
     def keep(self, name: str, commit: str) -> None:
         """Keep *commit* and all it reaches under ``refs/<name>``."""
         self.run("update-ref", f"refs/{name}", commit)

@@ -1,0 +1,259 @@
+"""Runs the test where a search asks for it, once for each tree, and remembers what came out."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import replace
+from pathlib import Path
+
+from patchset.bisect.evidence import Result, Tally, Verdict, side
+from patchset.bisect.record import Record, RunRecord, StepRecord, run_as_json, run_of_json
+from patchset.bisect.search import ahead, narrow, relevant
+from patchset.bisect.states import State, Stuck, Trees
+from patchset.bisect.trial import Slot, Subject, Trial
+from patchset.store.worktrees import Worktree
+from patchset.workspace import UNREADABLE, digest, write_atomically
+
+
+class _Cancelled(Exception):
+    """The run was killed because nobody needs its result any more."""
+
+
+class Session:
+    """A question under way.
+
+    :ivar record: what is known; saved after each run.
+    :param cache: results of earlier bisections, by tree, test and environment; None reuses none and keeps none.
+    :param logs: where the output of runs goes.
+    :param scratch: where worktrees are made.
+    :param say: one line a step.
+    """
+
+    def __init__(
+        self,
+        record: Record,
+        trial: Trial,
+        trees: Trees,
+        *,
+        cache: Path | None,
+        logs: Path,
+        scratch: Path,
+        say: Callable[[str], None],
+    ) -> None:
+        self.record = record
+        self.trees = trees
+        self._trial = trial
+        self._cache = cache
+        self._logs = logs
+        self._scratch = scratch
+        self._say = say
+        self._lock = threading.RLock()
+        self._slots: list[Slot] = []
+        self._made = 0
+
+    # -- one state -----------------------------------------------------------------------------------------------------
+
+    def tally(self, state: State) -> Tally | None:
+        """What is known of *state*; None if it was not tested, or has no tree."""
+        tree = self.trees.of(state)
+        return None if isinstance(tree, Stuck) or tree not in self.record.runs else self.record.tally(tree)
+
+    def judge(self, state: State, role: str, runs: int = 0) -> Tally:
+        """Test *state* until it has that many *runs* (default: as many as were asked for); what is known counts.
+
+        A state without a tree has an empty tally, and so has one on which the test says nothing.
+        """
+        return self._judge(state, role, runs or self.record.question.repeat, _Killer())
+
+    def _judge(self, state: State, role: str, wanted: int, killer: _Killer) -> Tally:
+        began = time.monotonic()
+        tree = self.trees.of(state)
+        if isinstance(tree, Stuck):
+            self._remember(state, role, "", f"{tree.patch}: {tree.why}", began)
+            return Tally()
+        with self._lock:
+            fresh = tree not in self.record.runs
+            if fresh and self._recall(tree):
+                self.record.save()
+        if not self._enough(tree, wanted):
+            slot = self._take_slot()
+            try:
+                while not self._enough(tree, wanted):
+                    self._run(state, tree, slot, killer)
+                fresh = True
+            finally:
+                with self._lock:
+                    self._slots.append(slot)
+        if fresh:
+            self._remember(state, role, tree, "", began)
+        return self.record.tally(tree)
+
+    def _enough(self, tree: str, wanted: int) -> bool:
+        known = self.record.tally(tree)
+        return known.runs >= wanted or known.other is not None
+
+    def _run(self, state: State, tree: str, slot: Slot, killer: _Killer) -> None:
+        with self._lock:
+            self._made += 1
+            log = self._logs / f"{time.strftime('%H%M%S')}-{self._made:03}-{tree[:12]}.log"
+            step = len(self.record.steps) + 1
+        question = self.record.question
+        subject = Subject(tree, state.release, question.recipe, state.patches, step)
+        run = self._trial.run(subject, slot, log, killer.started)
+        if killer.killed:
+            log.unlink(missing_ok=True)
+            raise _Cancelled
+        done = RunRecord(run.result, run.reason, round(run.seconds, 3), str(log), False)
+        with self._lock:
+            self.record.runs.setdefault(tree, []).append(done)
+            self.record.save()
+
+    def _remember(self, state: State, role: str, tree: str, stuck: str, began: float) -> None:
+        """The step, shown and kept. One that a killed run had shown already is not told twice."""
+        step = StepRecord(
+            role, state.label, state.release, state.patches, tree, stuck, round(time.monotonic() - began, 3)
+        )
+        with self._lock:
+            same = [old for old in self.record.steps if replace(old, seconds=step.seconds) == step]
+            if same and role != "confirm":
+                return
+            self.record.steps.append(step)
+            self.record.save()
+            if tree:
+                self._keep(tree)
+            self._say(f"  step {len(self.record.steps)} ({role}): {state.label}: {self._told(tree, stuck)}")
+
+    def _told(self, tree: str, stuck: str) -> str:
+        if stuck:
+            return f"{Verdict.CANNOT_APPLY.value}: {stuck}"
+        runs, seen = self.record.runs[tree], self.record.tally(tree)
+        count = f" {seen.failed} of {seen.runs} failed;" if seen.runs > 1 else ""
+        known = " known from before;" if all(run.known for run in runs) else ""
+        return f"{seen.verdict.value}:{count}{known} {runs[-1].reason}"
+
+    def _take_slot(self) -> Slot:
+        with self._lock:
+            if self._slots:
+                return self._slots.pop()
+            folder = self._scratch / f"slot{threading.get_ident():x}-{time.monotonic_ns():x}"
+            folder.mkdir()
+            return Slot(Worktree(self.trees.store, folder / "tree"), folder)
+
+    # -- results of earlier bisections ---------------------------------------------------------------------------------
+
+    def _kept(self, tree: str) -> Path | None:
+        return self._cache / digest([tree, self._trial.identity]) if self._cache else None
+
+    def _recall(self, tree: str) -> bool:
+        kept = self._kept(tree)
+        try:
+            runs = (
+                [run_of_json(item, known=True) for item in json.loads((kept / "runs.json").read_bytes())]
+                if kept
+                else []
+            )
+        except UNREADABLE:
+            return False
+        if runs:
+            self.record.runs[tree] = runs
+        return bool(runs)
+
+    def _keep(self, tree: str) -> None:
+        """Keep the runs that say something, with what they printed, for later bisections."""
+        kept = self._kept(tree)
+        runs = [run for run in self.record.runs[tree] if run.result.judges]
+        if not kept or not runs or all(run.known for run in runs):
+            return
+        kept.mkdir(parents=True, exist_ok=True)
+        for number, run in enumerate(runs):
+            copy = kept / f"{number}.log"
+            if not run.known and Path(run.log).is_file():
+                shutil.copyfile(run.log, copy)
+            runs[number] = replace(run, log=str(copy))
+        write_atomically(kept / "runs.json", json.dumps([run_as_json(run) for run in runs]).encode())
+
+    # -- many states ---------------------------------------------------------------------------------------------------
+
+    def sides(self, line: Sequence[State]) -> dict[int, bool | None]:
+        """Position → good (True), bad (False) or nothing, for those states of *line* that were tested."""
+        good, bad = self.tally(line[0]) or Tally(), self.tally(line[-1]) or Tally()
+        found: dict[int, bool | None] = {}
+        for position, state in enumerate(line[1:-1], 1):
+            if isinstance(self.trees.of(state), Stuck):
+                if any((old.label, old.patches) == (state.label, state.patches) for old in self.record.steps):
+                    found[position] = None
+                continue
+            seen = self.tally(state)
+            if seen is not None and self._settled(seen):
+                found[position] = side(seen, good, bad)
+        return found
+
+    def _settled(self, seen: Tally) -> bool:
+        return seen.runs >= self.record.question.repeat or seen.other is not None
+
+    def look(self, line: Sequence[State], role: str) -> None:
+        """Test states of *line* until one change, or a span nothing can be said of, is left between good and bad.
+
+        With several jobs the states that follow are started before it is known that they are needed; those that turn out
+        not to be are killed, and leave nothing.
+        """
+        last, jobs = len(line) - 1, self.record.question.jobs
+        with ThreadPoolExecutor(jobs) as pool:
+            running: dict[Future[Tally], tuple[int, _Killer]] = {}
+            try:
+                while True:
+                    found = self.sides(line)
+                    for position, killer in running.values():
+                        if not relevant(last, found, position):
+                            killer.kill()
+                    if narrow(last, found).next is None:
+                        break
+                    for position in ahead(last, found, jobs):
+                        if len(running) < jobs and position not in [at for at, _ in running.values()]:
+                            killer = _Killer()
+                            wanted = self.record.question.repeat
+                            running[pool.submit(self._judge, line[position], role, wanted, killer)] = (position, killer)
+                    for future in wait(running, return_when=FIRST_COMPLETED).done:
+                        running.pop(future)
+                        _result(future)
+            finally:
+                for _, killer in running.values():
+                    killer.kill()
+            for future in running:
+                _result(future)
+
+
+def _result(future: Future[Tally]) -> None:
+    try:
+        future.result()
+    except _Cancelled:
+        pass
+
+
+class _Killer:
+    """Ends what a worker started, from another thread, also if it is only about to be started."""
+
+    def __init__(self) -> None:
+        self.killed = False
+        self._lock = threading.Lock()
+        self._kill: Callable[[], None] = lambda: None
+
+    def started(self, kill: Callable[[], None]) -> None:
+        with self._lock:
+            self._kill = kill
+            if self.killed:
+                kill()
+
+    def kill(self) -> None:
+        with self._lock:
+            self.killed = True
+            self._kill()
+
+
+#: What a run that says nothing is called in an answer.
+SILENT = (Result.SKIPPED, Result.CANNOT_BUILD, Result.CANNOT_LOAD)
