@@ -10,7 +10,7 @@ from pathlib import Path
 from invoke import Context, Exit, task
 
 from patchset.cli import DEFAULT, WORKSPACE, help_for, job, reporting
-from patchset.errors import SeriesError, WorktreeError
+from patchset.errors import BisectError, SeriesError, WorktreeError
 from patchset.series_tasks import backport, diff, drop, edit, export, graph, import_, lint, move, new
 from patchset.workspace import write_atomically
 
@@ -175,6 +175,65 @@ def bump(
         wish = task.Wish(to, recipe, name, continue_, skip, restart, abort, status)
         if not task.run(project, wish, console):
             raise Exit(code=SeriesError.exit_code)
+
+
+@task(
+    help=help_for(
+        "recipe",
+        "json",
+        "fresh",
+        "wait",
+        good="an end without the fault: base, a position or patch of the series, a recipe, RECIPE:PATCH, a lock, a receipt, a "
+        "release, tree:ID",
+        bad="an end with it, named the same way",
+        over="patches, releases or both (default: what the ends differ in)",
+        test='smoke, "probe ID[:CHECK]", or a shell command: status 0 good, 125 skip, 1 to 127 bad',
+        stage="tree, or wheel: built and installed for the test",
+        series="the patches that a release gets: ids, or none (default: the recipe's)",
+        repeat="runs of the test on each tree",
+        timeout="seconds for one run of a command",
+        jobs="tests at once: those that may follow are started early",
+        minimize="the smallest set of patches that shows the fault",
+        drop_one="the bad end without each of its patches",
+        at="one run of the test on this, and no search",
+        html="also write the steps there as a page",
+        continue_="go on with the bisection that was interrupted",
+        log="the steps so far",
+        abort="end it, and remove what it wrote",
+    )
+)
+def bisect(
+    _: Context,
+    good: str = "",
+    bad: str = "",
+    over: str = "",
+    test: str = "smoke",
+    stage: str = "tree",
+    series: str = "",
+    repeat: int = 1,
+    timeout: float = 1800.0,
+    jobs: int = 1,
+    minimize: bool = False,
+    drop_one: bool = False,
+    at: str = "",
+    html: str = "",
+    continue_: bool = False,
+    log: bool = False,
+    abort: bool = False,
+    recipe: str = DEFAULT,
+    json: bool = False,
+    fresh: bool = False,
+    wait: bool = True,
+) -> None:
+    """Find the patch, the release, or the pair of both that a fault came with."""
+    with job("bisect", json, wait) as (console, project):
+        from patchset.bisect import answer, task
+        from patchset.bisect.record import Question
+
+        question = Question(recipe, good, bad, at, over, test, stage, series, repeat, timeout, jobs, minimize, drop_one)
+        document = task.run(project, question, task.Wish(continue_, log, abort, fresh), console)
+        if document and not answer.settled(document["answer"]):
+            raise Exit(code=BisectError.exit_code)
 
 
 @task(help=help_for("json", "wait", add="make that release known: its archive is fetched, its hash written down"))
