@@ -15,6 +15,7 @@ from patchset.bisect.record import Record, StepRecord, run_as_json
 from patchset.bisect.search import bound
 from patchset.bisect.session import Session
 from patchset.bisect.states import State, Stuck, Trees
+from patchset.errors import PatchsetError
 from patchset.patch import Patch
 from patchset.store import Store
 
@@ -95,11 +96,10 @@ def found(session: Session, result: Found, home: Sequence[str]) -> dict[str, Any
         "chance": chance(*tallies) if result.kind == "flaky" else None,
     }
     if result.axis == "patches":
-        suspects = result.edits[result.good + 1 : result.bad + 1]
         described["patches"] = [
-            _edit(store, session.trees, edit, line[at], line[at + 1])
-            for at, group in enumerate(suspects, result.good)
-            for edit in group[-1:]
+            _edit(store, session.trees, edit, line[at - 1], line[at])
+            for at, edit in enumerate(result.edits)
+            if edit and result.good < at <= result.bad
         ]
     else:
         described["releases"] = _releases(store, session.trees, states, home)
@@ -146,6 +146,11 @@ def dropped(session: Session, results: Sequence[Dropped]) -> dict[str, Any]:
 def single(session: Session, state: State) -> dict[str, Any]:
     """One step, and no search."""
     return {"kind": "step", "axis": "none", "step": _neighbour(session, state)}
+
+
+def none(error: PatchsetError) -> dict[str, Any]:
+    """There is no answer: the *error* that ended it."""
+    return {"kind": "none", "axis": "none", "error": error.as_dict()}
 
 
 def _neighbour(session: Session, state: State) -> dict[str, Any]:

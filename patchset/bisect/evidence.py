@@ -49,11 +49,6 @@ class Tally:
         return self.passed + self.failed
 
     @property
-    def rate(self) -> float:
-        """The share of them that failed; 0 where there are none."""
-        return self.failed / self.runs if self.runs else 0.0
-
-    @property
     def mixed(self) -> bool:
         """Did it both pass and fail on the same tree?"""
         return bool(self.passed and self.failed)
@@ -84,7 +79,9 @@ def side(seen: Tally, good: Tally, bad: Tally) -> bool | None:
         return None
     if not good.failed:
         return not seen.failed
-    return seen.rate - good.rate < bad.rate - seen.rate
+    # 2 * seen < good + bad, in whole numbers: a rate in the middle is as far from both, and floats would toss a coin
+    middle = good.failed * bad.runs + bad.failed * good.runs
+    return 2 * seen.failed * good.runs * bad.runs < middle * seen.runs
 
 
 #: Two trees are told apart if chance alone would do so in one of ten thousand cases.

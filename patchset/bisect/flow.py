@@ -29,7 +29,7 @@ class Found:
 
     ``line`` are the states that differ, in the order from good to bad; ``good`` and ``bad`` positions in it, one apart if
     ``kind`` is ``change``. ``span``: what lies between says nothing. ``flaky``: the test cannot tell them apart.
-    ``edits`` are the differences that lead to each position from the one before (axis ``patches`` only).
+    ``edits`` are the differences that lead to each position from the one before, None for the first (axis ``patches`` only).
     """
 
     axis: str
@@ -37,7 +37,7 @@ class Found:
     line: tuple[State, ...]
     good: int
     bad: int
-    edits: tuple[tuple[Edit, ...], ...] = ()
+    edits: tuple[Edit | None, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -128,6 +128,30 @@ def _separate(session: Session, good: State, bad: State) -> bool:
     return False
 
 
+def _belongs(session: Session, state: State, role: str, good: Point, bad: Point) -> bool | None:
+    """Is *state* like the good end (True) or the bad one (False)? None: nothing can be said.
+
+    Where the test is flaky, it is run until *state* differs from the other end by more than chance.
+
+    :raises BisectError: it does not.
+    """
+    for factor in (1, *_MORE):
+        wanted = session.record.question.repeat * factor
+        seen = session.judge(state, role if factor == 1 else "confirm", wanted)
+        ends = [session.judge(point.state(), "confirm", wanted) for point in (good, bad)]
+        belongs = side(seen, *ends)
+        if belongs is None or not session.record.mixed:
+            return belongs
+        if differ(seen, ends[1]) if belongs else differ(ends[0], seen):
+            return belongs
+    raise BisectError(
+        f"the test is flaky: it does not tell on which side this is ({seen.failed} of {seen.runs} failed; good end: "
+        f"{ends[0].failed} of {ends[0].runs}, bad end: {ends[1].failed} of {ends[1].runs})",
+        where=state.label,
+        next="a test that fails more surely, or a larger --repeat",
+    )
+
+
 def _why(session: Session, state: State) -> str:
     tree = session.trees.of(state)
     if isinstance(tree, Stuck):
@@ -142,19 +166,17 @@ def _why(session: Session, state: State) -> str:
 def over_patches(session: Session, good: Point, bad: Point, role: str = "patches") -> Found:
     """Which difference between two series of one release it is. Both ends were verified."""
     all_edits = edits(good.elements, bad.elements)
-    line, groups, waiting = [good.state()], [()], []
-    for index in range(len(all_edits)):
-        waiting.append(all_edits[index])
+    line, leading = [good.state()], [None]
+    for index, edit in enumerate(all_edits):
         elements = with_edits(good.elements, bad.elements, all_edits, range(index + 1))
-        last = index == len(all_edits) - 1
-        state = State("the bad end" if last else f"with {all_edits[index].text}", good.release, good.base, elements)
+        state = State(f"with {edit.text}", good.release, good.base, elements)
         tree = session.trees.of(state)
         # a change that makes no other tree cannot be the one, and is no step of its own
-        if last or isinstance(tree, Stuck) or tree != session.trees.of(line[-1]):
-            line.append(replace(bad.state(), label=bad.text) if last else state)
-            groups.append(tuple(waiting))
-            waiting = []
-    return replace(_search(session, "patches", line, role), edits=tuple(groups))
+        if isinstance(tree, Stuck) or tree != session.trees.of(line[-1]):
+            line.append(state)
+            leading.append(edit)
+    line[-1] = bad.state()
+    return replace(_search(session, "patches", line, role), edits=tuple(leading))
 
 
 def over_releases(
@@ -171,10 +193,9 @@ def _search(session: Session, axis: str, line: Sequence[State], role: str) -> Fo
     while True:
         session.look(states, role)
         narrowed = narrow(last, session.sides(states))
-        if not narrowed.exact:
-            return Found(axis, "span", states, narrowed.good, narrowed.bad)
+        kind = "change" if narrowed.exact else "span"
         if not session.record.mixed:
-            return Found(axis, "change", states, narrowed.good, narrowed.bad)
+            return Found(axis, kind, states, narrowed.good, narrowed.bad)
         # Some tree both passed and failed: the neighbours are run until they differ by more than chance. What comes out
         # may put one of them on the other side; then the search goes on from what is known by then.
         for factor in _MORE:
@@ -183,7 +204,7 @@ def _search(session: Session, axis: str, line: Sequence[State], role: str) -> Fo
             if narrow(last, session.sides(states)) != narrowed:
                 break
             if differ(*pair):
-                return Found(axis, "change", states, narrowed.good, narrowed.bad)
+                return Found(axis, kind, states, narrowed.good, narrowed.bad)
         else:
             return Found(axis, "flaky", states, narrowed.good, narrowed.bad)
 
@@ -203,8 +224,7 @@ def over_both(
     """
     new_release = State(f"{bad.release} with the series of the good end", bad.release, bad.base, good.elements)
     new_series = State(f"{good.release} with the series of the bad end", good.release, good.base, bad.elements)
-    tallies = [session.tally(point.state()) or Tally() for point in (good, bad)]
-    sides = [side(session.judge(state, "axis"), *tallies) for state in (new_release, new_series)]
+    sides = [_belongs(session, state, "axis", good, bad) for state in (new_release, new_series)]
     if sides[0] is False:
         return over_releases(session, releases, good.elements)
     if sides[1] is False:
@@ -222,8 +242,7 @@ def over_both(
     at = found.line[found.bad]
     old = Point("", f"vLLM {at.release} with the series of the good end", at.release, at.base, good.elements)
     new = Point("", f"vLLM {at.release} with the series of the bad end", at.release, at.base, bad.elements)
-    start = session.judge(old.state(), "axis")
-    if side(start, *tallies) is not True:
+    if _belongs(session, old.state(), "axis", good, bad) is not True:
         return Pair(found, None, alone=sides[0] is True)
     return Pair(found, over_patches(session, old, new), alone=sides[0] is True)
 
@@ -236,7 +255,6 @@ def minimize(session: Session, good: Point, bad: Point, others: Sequence[Element
 
     :raises BisectError: the bare base shows it too, so no patch is needed for it.
     """
-    tallies = [session.tally(point.state()) or Tally() for point in (good, bad)]
 
     def state(elements: Sequence[Element]) -> State:
         names = ", ".join(element.id for element in elements) or "no patch"
@@ -245,7 +263,7 @@ def minimize(session: Session, good: Point, bad: Point, others: Sequence[Element
         )
 
     def is_good(elements: Sequence[Element]) -> bool | None:
-        return side(session.judge(state(elements), "minimize"), *tallies)
+        return _belongs(session, state(elements), "minimize", good, bad)
 
     if is_good(()) is False:
         raise BisectError(
@@ -288,6 +306,13 @@ def drop_one(session: Session, bad: Point) -> tuple[Dropped, ...]:
         state = State(f"without {element.id}", bad.release, bad.base, rest)
         if session.trees.of(state) == session.trees.of(bad.state()):
             continue  # it changes nothing here
-        session.judge(state, "drop one")
+        # where it is flaky, one that passes a few times may be as bad: it is run until chance alone would not do that
+        for factor in (1, *_MORE):
+            wanted = session.record.question.repeat * factor
+            seen = session.judge(state, "drop one" if factor == 1 else "confirm", wanted)
+            if seen.failed or not seen.runs or not session.record.mixed:
+                break
+            if differ(seen, session.judge(bad.state(), "confirm", wanted)):
+                break
         dropped.append(Dropped(element, state))
     return tuple(dropped)

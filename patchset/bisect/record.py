@@ -16,9 +16,9 @@ Beside it lies what each run printed. Everything else is computed anew, and come
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from patchset.bisect.evidence import Result, Tally, tally
 from patchset.errors import DeclarationError
@@ -92,7 +92,7 @@ class Record:
             "format": FORMAT,
             "question": asdict(self.question),
             "fingerprint": self.fingerprint,
-            "steps": [asdict(step) for step in self.steps],
+            "steps": [vars(step) for step in self.steps],  # asdict copies deeply, which took longer than the rest
             "runs": {tree: [run_as_json(run) for run in runs] for tree, runs in self.runs.items()},
             "answer": self.answer,
         }
@@ -110,7 +110,7 @@ class Record:
 
 def run_as_json(run: RunRecord) -> dict[str, Any]:
     """*run* as JSON."""
-    return {**asdict(run), "result": run.result.value}
+    return {**vars(run), "result": run.result.value}
 
 
 def run_of_json(data: dict[str, Any], *, known: bool | None = None) -> RunRecord:
@@ -127,6 +127,23 @@ def run_of_json(data: dict[str, Any], *, known: bool | None = None) -> RunRecord
     )
 
 
+#: A field's annotation → what JSON may have for it.
+_JSON = {"str": (str,), "bool": (bool,), "int": (int,), "float": (float, int), "tuple[str, ...]": (list,)}
+_Kind = TypeVar("_Kind", Question, StepRecord)
+
+
+def _strictly(kind: type[_Kind], data: dict[str, Any]) -> _Kind:
+    """A *kind* with the fields in *data*, each of its own type.
+
+    :raises ValueError, KeyError, TypeError, AttributeError: it is none.
+    """
+    for name, annotation in ((item.name, str(item.type)) for item in fields(kind)):
+        if type(data[name]) not in _JSON[annotation]:
+            raise TypeError(f"{name} is no {annotation}")
+    values = {name: tuple(map(str, value)) if isinstance(value, list) else value for name, value in data.items()}
+    return kind(**values)
+
+
 def read_record(file: Path) -> Record | None:
     """What *file* holds, or None if there is no bisection.
 
@@ -140,12 +157,12 @@ def read_record(file: Path) -> Record | None:
         data = json.loads(file.read_bytes())
         if data["format"] != FORMAT or set(data) != _KEYS:
             raise ValueError(f"not of format {FORMAT}")
-        steps = [StepRecord(**{**step, "patches": tuple(step["patches"])}) for step in data["steps"]]
+        steps = [_strictly(StepRecord, step) for step in data["steps"]]
         runs = {str(tree): [run_of_json(run) for run in runs] for tree, runs in data["runs"].items()}
         answer = data["answer"]
         if answer is not None and not isinstance(answer, dict):
             raise TypeError("the answer is no document")
-        return Record(file, Question(**data["question"]), str(data["fingerprint"]), steps, runs, answer)
+        return Record(file, _strictly(Question, data["question"]), str(data["fingerprint"]), steps, runs, answer)
     except UNREADABLE as error:
         raise DeclarationError(
             f"the state of the bisection cannot be read: {error}",

@@ -146,9 +146,7 @@ class Refs:
             base = lock.pin.tree
         befores = [base, *(item.tree for item in lock.patches)]
         elements = tuple(
-            self._element(item, before, lock, ref)
-            for item, before in zip(lock.patches, befores, strict=False)
-            if item.tree != before
+            self._element(item, before, lock, ref) for item, before in zip(lock.patches, befores, strict=False)
         )
         point = Point(ref, text, lock.pin.release, base, elements)
         made = Trees(self.store, self.bases, point.release).of(point.state())

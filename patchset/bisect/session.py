@@ -77,27 +77,30 @@ class Session:
             self._remember(state, role, "", f"{tree.patch}: {tree.why}", began)
             return Tally()
         with self._lock:
-            fresh = tree not in self.record.runs
-            if fresh and self._recall(tree):
-                self.record.save()
+            if tree not in self.record.runs and self._recall(tree) and self._enough(tree, wanted):
+                self._remember(state, role, tree, "", began)
         if not self._enough(tree, wanted):
             slot = self._take_slot()
             try:
                 while not self._enough(tree, wanted):
-                    self._run(state, tree, slot, killer)
-                fresh = True
+                    done = self._run(state, tree, slot, killer)
+                    with self._lock:
+                        self.record.runs.setdefault(tree, []).append(done)
+                        # the last run and its step are written at once: a kill leaves both or none
+                        if self._enough(tree, wanted):
+                            self._remember(state, role, tree, "", began)
+                        else:
+                            self.record.save()
             finally:
                 with self._lock:
                     self._slots.append(slot)
-        if fresh:
-            self._remember(state, role, tree, "", began)
         return self.record.tally(tree)
 
     def _enough(self, tree: str, wanted: int) -> bool:
         known = self.record.tally(tree)
         return known.runs >= wanted or known.other is not None
 
-    def _run(self, state: State, tree: str, slot: Slot, killer: _Killer) -> None:
+    def _run(self, state: State, tree: str, slot: Slot, killer: _Killer) -> RunRecord:
         with self._lock:
             self._made += 1
             log = self._logs / f"{time.strftime('%H%M%S')}-{self._made:03}-{tree[:12]}.log"
@@ -108,10 +111,7 @@ class Session:
         if killer.killed:
             log.unlink(missing_ok=True)
             raise _Cancelled
-        done = RunRecord(run.result, run.reason, round(run.seconds, 3), str(log), False)
-        with self._lock:
-            self.record.runs.setdefault(tree, []).append(done)
-            self.record.save()
+        return RunRecord(run.result, run.reason, round(run.seconds, 3), str(log), False)
 
     def _remember(self, state: State, role: str, tree: str, stuck: str, began: float) -> None:
         """The step, shown and kept. One that a killed run had shown already is not told twice."""
@@ -120,13 +120,14 @@ class Session:
         )
         with self._lock:
             same = [old for old in self.record.steps if replace(old, seconds=step.seconds) == step]
-            if same and role != "confirm":
-                return
-            self.record.steps.append(step)
+            told = bool(same) and role != "confirm"
+            if not told:
+                self.record.steps.append(step)
             self.record.save()
             if tree:
                 self._keep(tree)
-            self._say(f"  step {len(self.record.steps)} ({role}): {state.label}: {self._told(tree, stuck)}")
+            if not told:
+                self._say(f"  step {len(self.record.steps)} ({role}): {state.label}: {self._told(tree, stuck)}")
 
     def _told(self, tree: str, stuck: str) -> str:
         if stuck:

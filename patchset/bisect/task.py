@@ -153,7 +153,13 @@ def _ask(project: Project, question: Question, record: Record | None, fresh: boo
             result = answer.single(session, points[0].state())
         else:
             record.save()
-            result = _search(project, session, recipe, points, console)
+            try:
+                result = _search(project, session, recipe, points, console)
+            except (BisectError, DeclarationError) as error:
+                # it ended, and not well: nothing is left to go on with
+                record.answer = answer.document(session, answer.none(error))
+                record.save()
+                raise
         record.answer = answer.document(session, result)
         record.save()
     show.show(console, record.answer)

@@ -9,6 +9,7 @@ import re
 import shlex
 import signal
 import sys
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -148,12 +149,12 @@ class Probing:
 
     def run(self, subject: Subject, slot: Slot, log: Path, started: Started) -> Run:
         """Run it once; a verdict that is known of this tree is taken."""
-        tree = subject.tree
+        tree, began = subject.tree, time.monotonic()
         finding = probe(self.patch, tree, lambda: slot.worktree.hold(tree), self.lab, self.cache, fresh=self.fresh)
         log.write_text(json.dumps(finding.as_dict(), indent=1) + "\n", encoding="utf-8")
         verdict, reason = self._look(finding)
         results = {Verdict.DEFECT: Result.BAD, Verdict.UNKNOWN: Result.SKIPPED}
-        return Run(results.get(verdict, Result.GOOD), f"{verdict.value}: {reason}", 0.0)
+        return Run(results.get(verdict, Result.GOOD), f"{verdict.value}: {reason}", time.monotonic() - began)
 
     def _look(self, finding: Finding) -> tuple[Verdict, str]:
         if not self.check or finding.verdict is Verdict.UNKNOWN:
