@@ -189,7 +189,8 @@ def bump(
         over="patches, releases or both (default: what the ends differ in)",
         test='smoke, "probe ID[:CHECK]", or a shell command: status 0 good, 125 skip, 1 to 127 bad',
         stage="tree, or wheel: built and installed for the test",
-        series="the patches that a release gets: ids, or none (default: the recipe's)",
+        history="a git checkout of vLLM: ends may be commit:REV, and its commits are searched",
+        series="the patches that a release or commit gets: ids, or none (default: the recipe's)",
         repeat="runs of the test on each tree",
         timeout="seconds for one run of a command",
         jobs="tests at once: those that may follow are started early",
@@ -209,6 +210,7 @@ def bisect(
     over: str = "",
     test: str = "smoke",
     stage: str = "tree",
+    history: str = "",
     series: str = "",
     repeat: int = 1,
     timeout: float = 1800.0,
@@ -230,7 +232,9 @@ def bisect(
         from patchset.bisect import answer, task
         from patchset.bisect.record import Question
 
-        question = Question(recipe, good, bad, at, over, test, stage, series, repeat, timeout, jobs, minimize, drop_one)
+        question = Question(
+            recipe, good, bad, at, over, test, stage, series, repeat, timeout, jobs, minimize, drop_one, history
+        )
         document = task.run(project, question, task.Wish(continue_, log, abort, fresh), console)
         if document and not answer.settled(document["answer"]):
             raise Exit(code=BisectError.exit_code)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from patchset import sources
 from patchset.errors import SourceError
@@ -49,6 +50,10 @@ class Bases:
         if release not in self._known and release not in self.here():
             self._known[release] = self._bring(release).tree
         return self._known[release]
+
+    def archive(self, release: str) -> Path:
+        """Where the archive of *release* lies once it was fetched."""
+        return self.workspace.archives / sources.default_filename(sources.Pin(self.upstream.distribution, release))
 
     def commit(self, release: str) -> str:
         """The commit, without parents, of the tree of *release*."""

@@ -6,11 +6,14 @@ place. A journal that is ready is finished by the next run, one that is not is t
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
 
 from patchset.errors import PatchsetError
@@ -31,8 +34,8 @@ class Change:
 def commit_changes(changes: Sequence[Change], journal: Path) -> tuple[Path, ...]:
     """Make all *changes* or none, and return the paths that were not so already.
 
-    :param journal: a path on the same file system, where nothing is; gone afterwards. After a run that was killed,
-        :func:`finish_changes` ends what it began.
+    :param journal: a path where nothing is; gone afterwards. After a run that was killed, :func:`finish_changes` ends
+        what it began.
     :raises PatchsetError: one path is named twice.
     :raises OSError: no room or no right; then nothing was changed.
     """
@@ -44,6 +47,7 @@ def commit_changes(changes: Sequence[Change], journal: Path) -> tuple[Path, ...]
     needed = [change for change in changes if _content(change.path) != change.data]
     if not needed:
         return ()
+    require_writable(change.path.parent for change in needed)
     staging = journal.with_name(journal.name + _STAGING)
     shutil.rmtree(staging, ignore_errors=True)
     staging.mkdir(parents=True)
@@ -84,7 +88,7 @@ def finish_changes(journal: Path) -> tuple[Path, ...]:
             path.unlink(missing_ok=True)
         elif (journal / name).exists():  # else it is in place already
             path.parent.mkdir(parents=True, exist_ok=True)
-            os.replace(journal / name, path)
+            _move(journal / name, path)
     for path, name in listed:
         if name is None:
             _remove_empty(path.parent)
@@ -93,6 +97,38 @@ def finish_changes(journal: Path) -> tuple[Path, ...]:
     os.rename(journal, done)
     shutil.rmtree(done, ignore_errors=True)
     return tuple(path for path, _ in listed)
+
+
+def require_writable(folders: Iterable[Path]) -> None:
+    """Files can be made in each of *folders*, or in what is there of the way to it.
+
+    A journal that is ready is carried out by whatever runs next, so a right that is missing must show before it is.
+
+    :raises OSError: in one they cannot, with its path.
+    """
+    for folder in dict.fromkeys(next(place for place in (f, *f.parents) if place.exists()) for f in folders):
+        try:
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(folder)) from error
+
+
+def free_name(wanted: str, taken: Callable[[str], bool], suffix: str = "") -> str:
+    """*wanted*, or *wanted* with a number behind it, with *suffix*: the first such name that is not *taken*."""
+    names = chain([wanted], (f"{wanted}-{number}" for number in count(2)))
+    return next(name for name in (f"{stem}{suffix}" for stem in names) if not taken(name))
+
+
+def _move(source: Path, target: Path) -> None:
+    """Put the file *source* in the place of *target* in one step, also from another file system."""
+    try:
+        os.replace(source, target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        write_atomically(target, source.read_bytes())
+        source.unlink()
 
 
 def _content(path: Path) -> bytes | None:

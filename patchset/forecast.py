@@ -14,7 +14,7 @@ from typing import Any
 
 from packaging.version import Version
 
-from patchset import lab, proof, ranges, series, sources, stack
+from patchset import lab, proof, ranges, series, stack
 from patchset.bases import Bases
 from patchset.console import Console
 from patchset.errors import DeclarationError, PatchsetError, SourceError
@@ -140,7 +140,7 @@ def bring(bases: Bases, releases: str, console: Console) -> tuple[dict[str, str]
     for release in wanted:
         if release in here:
             trees[release] = here[release]
-        elif failed and not releases and not _archive(bases, release).is_file():
+        elif failed and not releases and not bases.archive(release).is_file():
             why = f"not in the store, and not tried after {failed} could not be had"
             unavailable.append(Unavailable(release, why, f"./inv forecast --releases {release}"))
         else:
@@ -151,11 +151,6 @@ def bring(bases: Bases, releases: str, console: Console) -> tuple[dict[str, str]
                 failed = release
                 unavailable.append(Unavailable(release, _one_line(error), error.next or _NETWORK))
     return trees, unavailable
-
-
-def _archive(bases: Bases, release: str) -> Path:
-    """Where the archive of *release* lies once it was fetched."""
-    return bases.workspace.archives / sources.default_filename(sources.Pin(bases.upstream.distribution, release))
 
 
 def _one_line(error: PatchsetError) -> str:

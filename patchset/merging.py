@@ -13,7 +13,7 @@ from patchset.store import Entry, Store
 
 #: Lines shown of one side of a conflict: enough to see what clashes.
 _SHOWN = 60
-_MARKER = re.compile(rb"(<<<<<<<|\|\|\|\|\|\|\||=======|>>>>>>>)(?: [^\n]*)?\n?\Z")
+_MARKER = re.compile(rb"(<<<<<<<|\|\|\|\|\|\|\||=======|>>>>>>>)(?: [^\n]*)?\r?\n?\Z")
 
 
 @dataclass(frozen=True)

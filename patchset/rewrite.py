@@ -15,7 +15,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from patchset.errors import DeclarationError
-from patchset.patch import Absent, Donor, Present, Reference
+from patchset.patch import Absent, Donor, Present, Reference, Variant
 from patchset.toml_lines import Lines
 
 
@@ -30,6 +30,13 @@ class NewVariant:
     absent: tuple[Absent, ...] = ()
     proved: str = ""
     note: str = ""
+
+    @classmethod
+    def of(cls, variant: Variant, releases: str) -> NewVariant:
+        """What *variant* does, for the range *releases*."""
+        diff = variant.diff.name if variant.diff else None
+        found = (variant.donors, variant.upstream, variant.absent, variant.proved, variant.note)
+        return cls(releases, diff, *found)
 
 
 # -- patch.toml --------------------------------------------------------------------------------------------------------

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from patchset import outcome, rewrite, series
 from patchset.bases import Bases
-from patchset.changes import Change
+from patchset.changes import Change, free_name
 from patchset.errors import PatchsetError, SeriesError
 from patchset.outcome import Outcome
 from patchset.patch import Patch, Variant
@@ -77,6 +77,19 @@ class Carrying:
         except PatchsetError:  # no variant for that release, or a diff that is refused: it does without
             return False, tree
         return not became.outcome.stops, became.tree if became.outcome.changes_tree else tree
+
+
+def behind(store: Store, bases: Bases, patches: Sequence[Patch], release: str) -> str:
+    """The tree of *release* with those of *patches* that go in there, each by its variant nearest to it.
+
+    :raises SourceError: the release or a donor cannot be had.
+    :raises SeriesError: one applies and changes nothing.
+    """
+    tree, known = bases.tree(release), tuple(bases.upstream.releases)
+    for patch in patches:
+        variant = patch.nearest(release, known)
+        tree = series.apply_patch(store, tree, "", patch, variant, bases.donor_file, verify=False).tree
+    return tree
 
 
 def with_donors(store: Store, bases: Bases, variant: Variant, tree: str) -> str:
@@ -183,7 +196,7 @@ def written(patch: Patch, variant: Variant, found: Sequence[Group]) -> list[Chan
             name = variant.diff.name
         else:
             ends = dict.fromkeys([group.releases[0], group.releases[-1]])
-            name = _free(patch.folder, "-".join(ends), group.diff, names.values())
+            name = diff_name(patch.folder, "-".join(ends), group.diff, names.values())
         names[group.diff] = name
         changes.append(Change(patch.folder / name, group.diff))
     old = variant.diff.name if variant.diff else None
@@ -195,8 +208,7 @@ def written(patch: Patch, variant: Variant, found: Sequence[Group]) -> list[Chan
             if name is not None and name != old:
                 text = rewrite.set_diff(text, range if len(pieces) > 1 else variant.name, name)
         else:
-            more = rewrite.NewVariant(range, name, variant.donors, variant.upstream, variant.absent, note=variant.note)
-            text = rewrite.add_variant(text, more)
+            text = rewrite.add_variant(text, replace(rewrite.NewVariant.of(variant, range), diff=name))
     return [*changes, Change(file, text.encode())]
 
 
@@ -212,10 +224,10 @@ def _joined(found: Sequence[Group], names: Mapping[bytes, str], old: str | None)
     return [(rewrite.closed_range(releases[0], releases[-1]), name) for releases, name in pieces]
 
 
-def _free(folder: Path, wanted: str, data: bytes, taken: Collection[str]) -> str:
-    """A file name for *data* that is not another's."""
-    name, number = f"{wanted}.patch", 1
-    while name in taken or ((folder / name).exists() and (folder / name).read_bytes() != data):
-        number += 1
-        name = f"{wanted}-{number}.patch"
-    return name
+def diff_name(folder: Path, wanted: str, data: bytes, taken: Collection[str] = ()) -> str:
+    """The name of the file in *folder* for the diff *data*: ``<wanted>.patch``, or with a number where that is another's."""
+
+    def is_another(name: str) -> bool:
+        return name in taken or ((folder / name).exists() and (folder / name).read_bytes() != data)
+
+    return free_name(wanted, is_another, ".patch")

@@ -230,8 +230,8 @@ def _releases(store: Store, trees: Trees, states: Sequence[State], home: Sequenc
         tree = trees.of(state)
         ours |= set() if isinstance(tree, Stuck) else set(store.changed_paths(state.base, tree))
     return {
-        "from": states[0].release,
-        "to": states[1].release,
+        "from": states[0].label,
+        "to": states[1].label,
         "changed": len(changed),
         "touched": sorted(ours & set(changed)),
     }

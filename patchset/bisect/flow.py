@@ -24,6 +24,15 @@ _MORE = (2, 4, 8, 12)
 
 
 @dataclass(frozen=True)
+class Base:
+    """A state of the upstream: what a person calls it, the release whose variants count for it, and its tree."""
+
+    text: str
+    release: str
+    tree: str
+
+
+@dataclass(frozen=True)
 class Found:
     """Where good turns to bad on one axis.
 
@@ -180,10 +189,10 @@ def over_patches(session: Session, good: Point, bad: Point, role: str = "patches
 
 
 def over_releases(
-    session: Session, releases: Sequence[tuple[str, str]], elements: Sequence[Element], role: str = "releases"
+    session: Session, bases: Sequence[Base], elements: Sequence[Element], role: str = "releases"
 ) -> Found:
-    """Between which of *releases* (release and base tree each, from good to bad), with *elements* carried to each, it is."""
-    line = [State(f"vLLM {release}", release, base, tuple(elements)) for release, base in releases]
+    """Between which of *bases*, from good to bad, with *elements* carried to each, it is."""
+    line = [State(base.text, base.release, base.tree, tuple(elements)) for base in bases]
     return _search(session, "releases", line, role)
 
 
@@ -216,14 +225,14 @@ def over_both(
     session: Session,
     good: Point,
     bad: Point,
-    releases: Sequence[tuple[str, str]],
+    releases: Sequence[Base],
 ) -> Found | Pair:
     """Pin and series differ: which of them it is, then where; if neither alone shows it, the release and the patch.
 
     :raises BisectError: the ends' series cannot be had on each other's release, so nothing can be said apart.
     """
-    new_release = State(f"{bad.release} with the series of the good end", bad.release, bad.base, good.elements)
-    new_series = State(f"{good.release} with the series of the bad end", good.release, good.base, bad.elements)
+    new_release = State(f"{bad.text}, with the series of the good end", bad.release, bad.base, good.elements)
+    new_series = State(f"{good.text}, with the series of the bad end", good.release, good.base, bad.elements)
     sides = [_belongs(session, state, "axis", good, bad) for state in (new_release, new_series)]
     if sides[0] is False:
         return over_releases(session, releases, good.elements)
@@ -240,8 +249,8 @@ def over_both(
     if found.kind != "change":
         return Pair(found, None, alone=sides[0] is True)
     at = found.line[found.bad]
-    old = Point("", f"vLLM {at.release} with the series of the good end", at.release, at.base, good.elements)
-    new = Point("", f"vLLM {at.release} with the series of the bad end", at.release, at.base, bad.elements)
+    old = Point("", f"{at.label} with the series of the good end", at.release, at.base, good.elements)
+    new = Point("", f"{at.label} with the series of the bad end", at.release, at.base, bad.elements)
     if _belongs(session, old.state(), "axis", good, bad) is not True:
         return Pair(found, None, alone=sides[0] is True)
     return Pair(found, over_patches(session, old, new), alone=sides[0] is True)

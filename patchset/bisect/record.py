@@ -46,6 +46,7 @@ class Question:
     jobs: int = 1
     minimize: bool = False
     drop_one: bool = False
+    history: str = ""
 
 
 @dataclass(frozen=True)

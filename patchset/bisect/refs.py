@@ -16,10 +16,13 @@ from patchset.patch import Patch
 from patchset.recipe import Recipe
 from patchset.resolve import Project
 from patchset.store import Store
+from patchset.store.elsewhere import read_commit
 from patchset.workspace import UNREADABLE
 
 #: A tree of the store, and the release whose kernels and contracts count for it.
 _TREE = re.compile(r"tree:([0-9a-f]{7,40})(?:@(\S+))?")
+#: How a commit of ``--history`` is named.
+COMMIT = "commit:"
 _RECEIPT_LIMIT = 16 * 1024 * 1024
 
 
@@ -43,7 +46,8 @@ class Refs:
     """Reads names of ends.
 
     :ivar recipe: the recipe whose series positions and patches are of.
-    :ivar carried: the patches that a bare release gets.
+    :ivar carried: the patches that a bare release or commit gets.
+    :ivar history: a git repository of the upstream, for ``commit:REV``.
     """
 
     project: Project
@@ -51,6 +55,7 @@ class Refs:
     store: Store
     bases: Bases
     carried: tuple[Element, ...]
+    history: Path | None = None
 
     def read(self, ref: str) -> Point:
         """The point that *ref* names; ``WHOLE:PART`` takes part of a recipe, lock or receipt.
@@ -62,6 +67,8 @@ class Refs:
         tree = _TREE.fullmatch(ref)
         if tree:
             return self._tree(ref, tree.group(1), tree.group(2) or self.recipe.pin.release)
+        if ref.startswith(COMMIT):
+            return self._commit(ref)
         if ref in self.bases.upstream.releases:
             return Point(ref, f"vLLM {ref}", ref, self.bases.tree(ref), self.carried)
         whole, colon, part = ref.rpartition(":")
@@ -131,6 +138,16 @@ class Refs:
                 next="run the bisection again: it makes its trees",
             )
         return Point(ref, f"tree {tree[:12]}", release, tree, ())
+
+    def _commit(self, ref: str) -> Point:
+        if self.history is None:
+            raise DeclarationError(
+                f"{ref} is a commit of no repository", where="--history", next="--history DIR: a git checkout of vLLM"
+            )
+        found = read_commit(self.store, self.history, ref.removeprefix(COMMIT))
+        # Its variants and the kernels expected of it are those of the recipe's release: a commit is of none.
+        text = f"commit {found.id[:12]} ({found.subject})"
+        return Point(ref, text, self.recipe.pin.release, found.tree, self.carried)
 
     # -- locks and receipts --------------------------------------------------------------------------------------------
 

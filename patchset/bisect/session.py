@@ -55,6 +55,8 @@ class Session:
         self._lock = threading.RLock()
         self._slots: list[Slot] = []
         self._made = 0
+        # the states that this process judged: of the others not even a tree is made to see what is known of them
+        self._looked: set[tuple[object, ...]] = set()
 
     # -- one state -----------------------------------------------------------------------------------------------------
 
@@ -75,6 +77,7 @@ class Session:
         tree = self.trees.of(state)
         if isinstance(tree, Stuck):
             self._remember(state, role, "", f"{tree.patch}: {tree.why}", began)
+            self._looked.add(state.key)
             return Tally()
         with self._lock:
             if tree not in self.record.runs and self._recall(tree) and self._enough(tree, wanted):
@@ -94,6 +97,7 @@ class Session:
             finally:
                 with self._lock:
                     self._slots.append(slot)
+        self._looked.add(state.key)
         return self.record.tally(tree)
 
     def _enough(self, tree: str, wanted: int) -> bool:
@@ -185,12 +189,12 @@ class Session:
         good, bad = self.tally(line[0]) or Tally(), self.tally(line[-1]) or Tally()
         found: dict[int, bool | None] = {}
         for position, state in enumerate(line[1:-1], 1):
-            if isinstance(self.trees.of(state), Stuck):
-                if any((old.label, old.patches) == (state.label, state.patches) for old in self.record.steps):
-                    found[position] = None
-                continue
+            if state.key not in self._looked:
+                continue  # its tree may not even have been made: there can be thousands of commits
             seen = self.tally(state)
-            if seen is not None and self._settled(seen):
+            if seen is None:
+                found[position] = None
+            elif self._settled(seen):
                 found[position] = side(seen, good, bad)
         return found
 

@@ -72,7 +72,7 @@ def _release_lines(answer: dict[str, Any]) -> list[str]:
     releases = answer["releases"]
     touched = releases["touched"]
     return [
-        f"between vLLM {releases['from']} (good) and {releases['to']} (bad)",
+        f"between {releases['from']} (good) and {releases['to']} (bad)",
         f"  upstream changed {releases['changed']} files between them; of those that the series touches: "
         + (", ".join(touched) if touched else "none"),
         *_neighbours(answer),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from patchset.bases import Bases
@@ -38,17 +38,24 @@ class State:
         """The ids of the patches in it."""
         return tuple(element.id for element in self.elements)
 
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What tells it from other states."""
+        return (self.label, self.release, self.base, *((element.id, element.digest) for element in self.elements))
+
 
 @dataclass
 class Trees:
     """Makes the trees of states, each step of the way once.
 
     :ivar home: the release that the series is known to go in on; from there it is merged to where no variant goes in.
+    :ivar bring: brings a base that is not in the store yet.
     """
 
     store: Store
     bases: Bases
     home: str
+    bring: Callable[[str], None] = lambda tree: None
     _known: dict[tuple[str, str, str, str], str | Stuck] = field(default_factory=dict)
 
     def of(self, state: State) -> str | Stuck:
@@ -56,6 +63,7 @@ class Trees:
 
         :raises SourceError: a donor file cannot be had.
         """
+        self.bring(state.base)
         tree = state.base
         for index, element in enumerate(state.elements):
             after = self._with(tree, element, state.release, state.elements[:index])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from patchset.bisect import answer, flow, show
 from patchset.bisect.installed import Installer
 from patchset.bisect.line import Element, edits
 from patchset.bisect.record import Question, Record, read_record
-from patchset.bisect.refs import Point, Refs, as_declared
+from patchset.bisect.refs import COMMIT, Point, Refs, as_declared
 from patchset.bisect.session import Session
 from patchset.bisect.states import Stuck, Trees
 from patchset.bisect.trial import Command, Probing, Smoking, Trial, require_shell
@@ -24,7 +24,7 @@ from patchset.console import Console
 from patchset.errors import BisectError, DeclarationError
 from patchset.recipe import Recipe
 from patchset.resolve import Project
-from patchset.store import Store
+from patchset.store import Store, elsewhere
 from patchset.workspace import Workspace, digest, sources_digest
 
 STAGES = ("tree", "wheel", "host")
@@ -131,7 +131,8 @@ def _ask(project: Project, question: Question, record: Record | None, fresh: boo
     recipe = project.recipe(question.recipe)
     bases = project.bases(store, console.say, recipe.pin.upstream)
     carried = _carried(project, recipe, question.series)
-    refs = Refs(project, recipe, store, bases, carried)
+    history = Path(question.history) if question.history else None
+    refs = Refs(project, recipe, store, bases, carried, history)
     points = tuple(refs.read(ref) for ref in (question.at, question.good, question.bad) if ref)
     trial = _trial(project, question, recipe, store, fresh, console)
     fingerprint = _fingerprint(points, question, trial)
@@ -145,7 +146,8 @@ def _ask(project: Project, question: Question, record: Record | None, fresh: boo
     home = folder(workspace)
     with _room(workspace, home, single=bool(question.at)) as (logs, scratch):
         record = record or Record(logs / "state.json", question, fingerprint)
-        trees = Trees(store, bases, recipe.pin.release)
+        bring = _bringer(store, history) if history else lambda tree: None
+        trees = Trees(store, bases, recipe.pin.release, bring)
         cache = None if fresh else workspace.cache / "bisect"
         session = Session(record, trial, trees, cache=cache, logs=logs, scratch=scratch, say=console.say)
         if question.at:
@@ -164,6 +166,18 @@ def _ask(project: Project, question: Question, record: Record | None, fresh: boo
         record.save()
     show.show(console, record.answer)
     return record.answer
+
+
+def _bringer(store: Store, history: Path) -> Callable[[str], None]:
+    """Brings the trees of commits, each once: there can be thousands, and few of them are looked at."""
+    here: set[str] = set()
+
+    def bring(tree: str) -> None:
+        if tree not in here and not store.has_object(tree):
+            elsewhere.bring_tree(store, history, tree)
+        here.add(tree)
+
+    return bring
 
 
 @contextmanager
@@ -296,12 +310,12 @@ def _check_axis(axis: str, good: Point, bad: Point) -> None:
     same = good.base == bad.base
     if axis == "patches" and not same:
         raise DeclarationError(
-            f"the ends are of two releases, {good.release} and {bad.release}: their patches alone are not the difference",
+            f"the ends are of two states of vLLM, {good.text} and {bad.text}: their patches alone are not the difference",
             next="--over both, or name two ends of one release",
         )
     if axis != "patches" and same:
         raise DeclarationError(
-            f"both ends are of {good.release}: there is no release between them", next="--over patches"
+            f"both ends are of vLLM {good.release}: nothing of upstream is between them", next="--over patches"
         )
     if axis == "releases" and edits(good.elements, bad.elements):
         raise DeclarationError(
@@ -311,9 +325,17 @@ def _check_axis(axis: str, good: Point, bad: Point) -> None:
         raise DeclarationError("the ends have the same patches", next="--over releases")
 
 
-def _between(session: Session, good: Point, bad: Point, console: Console) -> list[tuple[str, str]]:
-    """Every known release from the good end's to the bad one's, in that order; one that cannot be had stops it early."""
+def _between(session: Session, good: Point, bad: Point, console: Console) -> list[flow.Base]:
+    """Every state of the upstream from the good end's to the bad one's, in that order: releases, or commits of --history.
+
+    :raises SourceError: a release in between cannot be had.
+    """
     bases = session.trees.bases
+    ends = [point.ref.removeprefix(COMMIT) for point in (good, bad) if point.ref.startswith(COMMIT)]
+    if len(ends) == 1:
+        raise DeclarationError("one end is a commit, and the other is not", next="name both as commit:REV, or none")
+    if ends:
+        return _commits(session, Path(session.record.question.history), good, bad, ends)
     low, high = sorted((Version(good.release), Version(bad.release)))
     releases = [release for release in bases.upstream.releases if low <= Version(release) <= high]
     if Version(good.release) > Version(bad.release):
@@ -321,7 +343,18 @@ def _between(session: Session, good: Point, bad: Point, console: Console) -> lis
     with console.step(f"{len(releases)} releases"):
         trees = {release: bases.tree(release) for release in releases}
     trees[good.release], trees[bad.release] = good.base, bad.base
-    return list(trees.items())
+    return [flow.Base(f"vLLM {release}", release, tree) for release, tree in trees.items()]
+
+
+def _commits(session: Session, history: Path, good: Point, bad: Point, ends: list[str]) -> list[flow.Base]:
+    """The commits between two ends of one line, the older end being either."""
+    store = session.trees.store
+    newer = elsewhere.read_commit_id(store, history, ends[1])
+    try:
+        listed = elsewhere.commits_between(store, history, ends[0], newer)
+    except DeclarationError:
+        listed = tuple(reversed(elsewhere.commits_between(store, history, newer, ends[0])))
+    return [flow.Base(f"commit {item.oid[:12]} ({item.subject})", good.release, item.tree) for item in listed]
 
 
 def _touched(session: Session, recipe: Recipe, series: tuple[Element, ...]) -> tuple[str, ...]:

@@ -1,4 +1,5 @@
-"""A recipe carried to another release: ``carry`` moves one patch, ``way`` the series, ``stop`` asks a person.
+"""A recipe carried to another release: ``carry`` moves one patch, ``way`` the series, ``stop`` asks a person, whose answer
+``resolved`` reads.
 
 ``flow`` has the commands, ``state`` what is remembered between them, ``judge`` whether a result holds, ``resolutions`` how
 conflicts were resolved before, ``declare`` what is written.

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from textwrap import shorten
 
-from patchset import sources
 from patchset.bases import Bases
 from patchset.errors import DiffRefused, PatchsetError, ProbeError
 from patchset.outcome import Became, Outcome, become
@@ -14,8 +13,9 @@ from patchset.patch import Patch, Variant
 from patchset.probe import Finding, Verdict
 from patchset.rewrite import NewVariant, closed_range
 from patchset.series import apply_patch
-from patchset.store import Entry, Merged, Store
-from patchset.variants import exact_diff
+from patchset.store import Merged, Store
+from patchset.variants import behind, exact_diff, with_donors
+from patchset.workspace import digest
 
 #: (patch, tree before it, tree with it) → what is wrong with the latter; empty if nothing is.
 Complaint = Callable[[Patch, str, str], str]
@@ -50,8 +50,9 @@ class Carried:
 class Clash:
     """A patch that only a person can carry.
 
-    ``ours`` is the tree at the target with the series so far (and the patch's donor files), ``merged`` the attempt;
-    ``source`` and ``variant`` what the patch was taken from.
+    ``ours`` is the tree at the target with the series so far (and the patch's donor files), ``merged`` what git makes of
+    it; ``source`` and ``variant`` what the patch was taken from. ``offered`` is the merged tree with those remembered
+    resolutions in it that fit, if some do.
     """
 
     patch: str
@@ -60,6 +61,18 @@ class Clash:
     ours: str
     merged: Merged
     why: str
+    offered: str = ""
+
+    @property
+    def attempt(self) -> str:
+        """The tree to lay out for a person."""
+        return self.offered or self.merged.tree
+
+    @property
+    def key(self) -> str:
+        """sha256 of all that clashes: the same only where a person would be asked the same question."""
+        sides = [(path, stage, entry.mode, entry.blob) for path, stage, entry in self.merged.stages]
+        return digest([self.patch, self.source, self.ours, self.merged.tree, sides])
 
 
 class Carrier:
@@ -135,7 +148,7 @@ class Carrier:
             before, after = self._at_source(patch, source, variant)
             if after is None:
                 continue
-            ours = self._with_donors(tree, variant)
+            ours = self._beside_donors(tree, variant)
             if ours is None:
                 continue
             merged = self._store.merge(before, ours, after)
@@ -199,23 +212,13 @@ class Carrier:
             wider = closed_range(self._known[ends[0]], self._known[ends[-1]])
             tried = f"; so it is, by its text, in {', '.join(between)}" if between else ""
             return f"variant {variant.name} reaches to here: {why}{tried}", Edit(widened=(variant.name, wider))
-        added = NewVariant(
-            f"=={self._release}",
-            variant.diff.name if variant.diff else None,
-            variant.donors,
-            variant.upstream,
-            variant.absent,
-            variant.proved,
-            variant.note,
-        )
-        return f"as variant {variant.name}: {why}", Edit(added=added)
+        return f"as variant {variant.name}: {why}", Edit(added=NewVariant.of(variant, f"=={self._release}"))
 
     def _holds(self, patch: Patch, variant: Variant, release: str, wanted: Outcome) -> bool:
         """Does *variant* become *wanted* on *release* too? Releases that would have to be downloaded are not tried."""
         if any(other.releases.contains(release, prereleases=True) for other in patch.variants):
             return False  # another variant has it, and a range cannot reach over that
-        archive = sources.default_filename(sources.Pin(self._bases.upstream.distribution, release))
-        if release not in self._bases.here() and not (self._bases.workspace.archives / archive).is_file():
+        if release not in self._bases.here() and not self._bases.archive(release).is_file():
             return False
         try:
             return self._become(self._before(patch, release), variant).outcome is wanted
@@ -261,27 +264,20 @@ class Carrier:
         try:
             tree = self._before(patch, source)
             step = apply_patch(self._store, tree, "", patch, variant, self._bases.donor_file, verify=False)
-            before = self._with_donors(tree, variant)
+            before = self._beside_donors(tree, variant)
         except PatchsetError:
             return "", None  # this source cannot be had or does not fit together; the next one may
         return (before or tree), step.tree if step.outcome.changes_tree and before else None
 
     def _before(self, patch: Patch, release: str) -> str:
         """The tree of *release* with the patches before *patch* that go in there."""
-        tree = self._bases.tree(release)
-        for earlier in self._series[: self._series.index(patch)]:
-            variant = earlier.nearest(release, self._known)
-            tree = apply_patch(self._store, tree, "", earlier, variant, self._bases.donor_file, verify=False).tree
-        return tree
+        return behind(self._store, self._bases, self._series[: self._series.index(patch)], release)
 
-    def _with_donors(self, tree: str, variant: Variant) -> str | None:
+    def _beside_donors(self, tree: str, variant: Variant) -> str | None:
         """*tree* with the variant's donor files; None where one would replace a file."""
         if any(self._store.entry(tree, donor.to) for donor in variant.donors):
             return None
-        files = {
-            donor.to: Entry("100644", self._store.write_blob(self._bases.donor_file(donor))) for donor in variant.donors
-        }
-        return self._store.with_files(tree, files)
+        return with_donors(self._store, self._bases, variant, tree)
 
     def _moves(self, before: str, after: str, ours: str) -> str:
         gone = [path for path in self._store.changed_paths(before, after) if not self._store.entry(ours, path)]

@@ -21,6 +21,7 @@ from patchset.probe import Finding, Verdict
 from patchset.recipe import Recipe
 from patchset.resolve import Project
 from patchset.store import Store
+from patchset.variants import diff_name
 from patchset.workspace import Workspace
 
 #: Characters of a probe's reason that a recipe keeps; the receipt has all of it.
@@ -38,7 +39,7 @@ class Declared:
     def in_copy(self, project: Project, directory: Path) -> Project:
         """A copy of *project*'s declarations in *directory*, with these changes in it, read and checked."""
         root = project.workspace.root
-        shutil.copytree(root / "recipes", directory / "recipes", ignore=shutil.ignore_patterns("__pycache__"))
+        _copy(root / "recipes", directory / "recipes")
         (directory / "vendor").mkdir()
         shutil.copy2(project.workspace.upstreams, directory / "vendor")
         for change in self.changes:
@@ -50,6 +51,34 @@ class Declared:
                 target.write_bytes(change.data)
         (directory / "recipes" / self.recipe.path.name).with_suffix(".lock").unlink(missing_ok=True)
         return Project.read(Workspace(directory, project.workspace.vendor))
+
+
+def snapshot(project: Project, recipe: Recipe, state: State) -> dict[Path, bytes]:
+    """What stands in the files that a bump of *recipe* reads and writes: see :func:`require_unchanged`."""
+    folders = [project.patches[name].folder for name in recipe.series]
+    new = project.workspace.recipes / f"{state.name}.toml"
+    files = [file for folder in folders for kind in ("patch.toml", "probe.py", "*.patch") for file in folder.glob(kind)]
+    return {file: file.read_bytes() for file in (*files, recipe.file, new, new.with_suffix(".lock")) if file.is_file()}
+
+
+def require_unchanged(project: Project, recipe: Recipe, state: State, before: Mapping[Path, bytes]) -> None:
+    """Nobody edited what this bump read and is about to write.
+
+    :param before: what :func:`snapshot` found when it began.
+    :raises DeclarationError: somebody did.
+    """
+    now = snapshot(project, recipe, state)
+    changed = sorted(file for file in before.keys() | now.keys() if before.get(file) != now.get(file))
+    if changed:
+        names = [str(file.relative_to(project.workspace.root)) for file in changed]
+        raise DeclarationError(
+            f"{names[0]} was changed while this bump ran"
+            + (f", and {len(names) - 1} more files" if names[1:] else "")
+            + "; nothing was written",
+            where=str(changed[0]),
+            detail="\n".join(names),
+            next="run it again (--continue, where ./inv bump --status says that one is under way): it reads what is there now",
+        )
 
 
 def declare(
@@ -86,22 +115,28 @@ def recipe_text(
     return text
 
 
-def refuse_another(project: Project, state: State, text: str) -> None:
-    """:raises DeclarationError: a recipe of the new name is there, and does not read *text*."""
+def refuse_another(project: Project, recipe: Recipe, state: State, text: str) -> None:
+    """:raises DeclarationError: a recipe of the new name is there, perhaps *recipe* itself, and does not read *text*."""
     there = project.workspace.recipes / f"{state.name}.toml"
     if not there.exists():
         return
     old, new = there.read_text("utf-8"), text
-    if old != new:
-        import difflib
+    if old == new:
+        return
+    import difflib
 
-        lines = difflib.unified_diff(old.splitlines(), new.splitlines(), "there", "this bump", lineterm="", n=0)
-        raise DeclarationError(
-            f"{there.name} is there already, and says otherwise than this bump would",
-            where=str(there),
-            detail="\n".join(lines),
-            next=f"./inv bump --to {state.to} --name ANOTHER-NAME, or move that recipe and its lock away",
-        )
+    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), "there", "this bump", lineterm="", n=0)
+    what, way = f"{there.name} is there already", ", or move that recipe and its lock away"
+    if state.name == recipe.name:
+        what, way = f"{there.name} is the recipe that this bump starts from", ""
+    if state.name == recipe.name and recipe.pin.release == state.to:
+        what, way = f"{there.name} is on {state.to} already", "; or --to another release: ./inv releases"
+    raise DeclarationError(
+        f"{what}, and says otherwise than this bump would",
+        where=str(there),
+        detail="\n".join(lines),
+        next=f"./inv bump -r {recipe.name} --to {state.to} --name ANOTHER-NAME{way}",
+    )
 
 
 def refuse_another_lock(project: Project, state: State, lock: Lock) -> None:
@@ -157,7 +192,8 @@ def _edited(patch: Patch, edit: Edit) -> list[Change]:
     if edit.added:
         added = edit.added
         if edit.diff is not None and added.diff:
-            added = replace(added, diff=_free_name(patch, added.diff, edit.diff))
+            stem = added.diff.removesuffix(".patch")
+            added = replace(added, diff=diff_name(patch.folder, stem, edit.diff))
             changes.append(Change(patch.folder / str(added.diff), edit.diff))
         text = rewrite.add_variant(text, added)
     changes += _unused(patch, text)
@@ -171,28 +207,16 @@ def _narrowed(text: str, patch: Patch, releases: str, left: tuple[str, ...]) -> 
     variant = next(item for item in patch.variants if item.name == releases)
     text = rewrite.set_range(text, releases, left[0])
     for more in left[1:]:
-        text = rewrite.add_variant(
-            text,
-            rewrite.NewVariant(
-                more,
-                variant.diff.name if variant.diff else None,
-                variant.donors,
-                variant.upstream,
-                variant.absent,
-                variant.proved,
-                variant.note,
-            ),
-        )
+        text = rewrite.add_variant(text, rewrite.NewVariant.of(variant, more))
     return text
 
 
-def _free_name(patch: Patch, wanted: str, data: bytes) -> str:
-    """*wanted*, or with a number where a variant of other content has that name."""
-    stem, number = wanted.removesuffix(".patch"), 1
-    while (patch.folder / wanted).exists() and (patch.folder / wanted).read_bytes() != data:
-        number += 1
-        wanted = f"{stem}-{number}.patch"
-    return wanted
+def _copy(source: Path, target: Path) -> None:
+    """The folder *source* at *target*, where all of it can be changed, whatever rights the original has."""
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(source, target, ignore=ignored, copy_function=shutil.copyfile)
+    for folder in (target, *(path for path in target.rglob("*") if path.is_dir())):
+        folder.chmod(0o755)
 
 
 def _unused(patch: Patch, text: str) -> list[Change]:

@@ -12,14 +12,17 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
+from packaging.version import InvalidVersion, Version
+
 from patchset import proof, resolve
 from patchset.bump import resolutions
 from patchset.bump.carry import Carried, Clash
-from patchset.bump.declare import declare, refuse_another_lock
+from patchset.bump.declare import declare, refuse_another_lock, require_unchanged
+from patchset.bump.resolved import resolved_tree, told
 from patchset.bump.state import State, Waiting, forget, is_name, read_state, state_file, worktree, write_state
-from patchset.bump.stop import laid_out, put_aside, resolved_tree, sweep
+from patchset.bump.stop import laid_out, put_aside, sweep
 from patchset.bump.way import Gone, Way, by_hand, go, prepare
-from patchset.changes import Change, commit_changes
+from patchset.changes import Change, commit_changes, require_writable
 from patchset.console import Console
 from patchset.errors import DeclarationError, ProbeError, SeriesError, WorktreeError
 from patchset.proof import Exposure, Proof
@@ -28,6 +31,7 @@ from patchset.resolve import Project
 from patchset.runtime import run_probes
 from patchset.series import check_compiles
 from patchset.store import Store
+from patchset.upstream import Upstream
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ def start(project: Project, recipe: Recipe, to: str, name: str, console: Console
 
     A start that fails leaves no bump under way; one that is killed does, and can be gone on with.
 
-    :raises DeclarationError: the release is not known, the name is none, or another bump is under way.
+    :raises DeclarationError: the release is none or not known, the name is none, or another bump is under way.
     """
     under_way = read_state(project.workspace)
     if under_way:
@@ -79,7 +83,7 @@ def start(project: Project, recipe: Recipe, to: str, name: str, console: Console
             where=str(recipe.file),
             next="move it there",
         )
-    release = project.upstreams[recipe.pin.upstream].release(to).version
+    release = _known(project.upstreams[recipe.pin.upstream], to)
     state = State(recipe.name, release, name or new_name(recipe, release))
     if not is_name(state.name):
         raise DeclarationError(
@@ -167,6 +171,24 @@ def new_name(recipe: Recipe, release: str) -> str:
     return f"{recipe.name}-{new}"
 
 
+def _known(upstream: Upstream, text: str) -> str:
+    """The known release that *text* means: 0.33 and v0.33.0 are 0.33.0.
+
+    :raises DeclarationError: it is no version, or not known.
+    """
+    try:
+        wanted = Version(text)
+    except InvalidVersion as error:
+        raise DeclarationError(
+            f"{text!r} is no version of {upstream.name}, such as {list(upstream.releases)[-1]}",
+            where="--to",
+            next="./inv releases lists those that are known, and those that are new",
+        ) from error
+    return upstream.release(
+        next((known for known in upstream.releases if Version(known) == wanted), str(wanted))
+    ).version
+
+
 # -- between commands ---------------------------------------------------------------------------------------------------
 
 
@@ -201,10 +223,12 @@ def _take(way: Way, state: State, waiting: Waiting, tree: str, console: Console)
     workspace, store = way.project.workspace, way.store
     directory = worktree(workspace, state)
     clash = go(way, state, waiting.patch).clash
-    if clash is None or (clash.patch, clash.ours) != (waiting.patch, waiting.ours):
+    if clash is None or clash.key != waiting.clash:
         console.say(f"  the series or its patches changed since: {waiting.patch} is looked at anew")
         return replace(state, waiting=None)
     patch = way.project.patches[waiting.patch]
+    for line in told(store, directory, waiting, tree, clash.merged.stages):
+        console.say(f"  {patch.id}: {line}")
     wrong = way.judge.complaint(patch, clash.ours, tree)
     if wrong:
         raise WorktreeError(
@@ -215,7 +239,7 @@ def _take(way: Way, state: State, waiting: Waiting, tree: str, console: Console)
     by_hand(way, patch, clash, tree)  # a change that no diff can hold is refused while its checkout is there
     sides = [(path, store.read(waiting.attempt, path), store.read(tree, path)) for path in waiting.paths]
     resolutions.remember(workspace, sides, waiting.patch, state.to, datetime.now(timezone.utc).date())
-    state = state.with_resolved(waiting.patch, waiting.ours, tree)
+    state = state.with_resolved(waiting.patch, waiting.clash, tree)
     write_state(workspace, state)
     put_aside(store, directory, _ours(state), console)  # all of it is in the store now
     return state
@@ -233,11 +257,14 @@ def _go(way: Way, state: State, console: Console) -> Bumped | Stopped:
 
 def _stop(way: Way, state: State, gone: Gone, clash: Clash, console: Console) -> Stopped:
     workspace, patches = way.project.workspace, way.project.patches
-    directory = worktree(workspace, state)
+    directory, patch = worktree(workspace, state), patches[clash.patch]
+    require_writable([patch.folder])  # what a person makes of it goes there: no right shows before they are asked
     put_aside(way.store, directory, _ours(state), console)
     commits = [(patches[item.patch], item.tree) for item in gone.carried if item.outcome.changes_tree]
-    with laid_out(way.store, way.bases, state.to, commits, clash, patches[clash.patch], directory) as written:
-        waiting = Waiting(clash.patch, clash.source, clash.ours, clash.merged.tree, written, clash.merged.conflicts)
+    with laid_out(way.store, way.bases, state.to, commits, clash, patch, directory) as written:
+        waiting = Waiting(
+            clash.patch, clash.source, clash.ours, clash.attempt, written, clash.key, clash.merged.conflicts
+        )
         state = replace(state, waiting=waiting)
         write_state(workspace, state)
     return Stopped(state, directory, gone.carried, clash, gone.reused)
@@ -263,6 +290,7 @@ def _finish(way: Way, state: State, gone: Gone, console: Console) -> Bumped:
             error.next = _way_out(state)
             raise
     refuse_another_lock(project, state, resolved.lock)
+    require_unchanged(project, way.recipe, state, way.declared)
     lock = Change(project.workspace.recipes / f"{state.name}.lock", resolved.lock.text().encode())
     written = commit_changes(
         [*declared.changes, lock, *resolutions.to_share(project.workspace)], project.workspace.journal

@@ -5,13 +5,13 @@
     { "format": 1,
       "recipe": "b70-0.23", "to": "0.28.0", "name": "b70-0.28",
       "resolved": {PATCH: TREE},         what a person made of the conflict of a patch
-      "before":   {PATCH: TREE},         the tree that they made it on; the same patches
+      "clashes":  {PATCH: CLASH},        the conflict that they were asked about; the same patches
       "skipped":  {PATCH: REASON},
       "waiting":  null or {
           "patch", "source": RELEASE that it is taken from, "ours": TREE before it, "attempt": TREE with conflict markers,
-          "written": TREE that the checkout held when it was made, "paths": [files to resolve] } }
+          "written": TREE that the checkout held when it was made, "clash": CLASH, "paths": [files to resolve] } }
 
-A TREE is 40 hexadecimal digits. Everything else is computed anew by every command, and comes out the same.
+A TREE is 40 hexadecimal digits, a CLASH the 64 of a hash over all its sides. Everything else is computed anew by every command, and comes out the same.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from patchset.errors import DeclarationError
-from patchset.upstream import version
+from patchset.upstream import sha256, version
 from patchset.workspace import UNREADABLE, Workspace, write_atomically
 
-FORMAT = 1
+FORMAT = 2
 
 #: Bytes of a state: that of a hundred conflicts has 30,000.
 _LIMIT = 1024 * 1024
 
-_KEYS = {"format", "recipe", "to", "name", "resolved", "before", "skipped", "waiting"}
-_WAITING = {"patch", "source", "ours", "attempt", "written", "paths"}
+_KEYS = {"format", "recipe", "to", "name", "resolved", "clashes", "skipped", "waiting"}
+_WAITING = {"patch", "source", "ours", "attempt", "written", "clash", "paths"}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 _TREE = re.compile(r"[0-9a-f]{40}")
 
@@ -42,7 +42,8 @@ _TREE = re.compile(r"[0-9a-f]{40}")
 class Waiting:
     """The patch that waits for a person. Trees: the target with the series so far, and the attempt with its markers.
 
-    ``paths`` are the files to resolve; ``written`` is the tree that the checkout held when it was made.
+    ``paths`` are the files to resolve; ``written`` is the tree that the checkout held when it was made; ``clash`` is the
+    key of the conflict that it shows.
     """
 
     patch: str
@@ -50,6 +51,7 @@ class Waiting:
     ours: str
     attempt: str
     written: str
+    clash: str
     paths: tuple[str, ...]
 
 
@@ -61,16 +63,16 @@ class State:
     to: str
     name: str
     resolved: Mapping[str, str] = field(default_factory=dict)
-    before: Mapping[str, str] = field(default_factory=dict)
+    clashes: Mapping[str, str] = field(default_factory=dict)
     skipped: Mapping[str, str] = field(default_factory=dict)
     waiting: Waiting | None = None
 
-    def with_resolved(self, patch: str, before: str, tree: str) -> State:
-        """The same with *patch*, which waited, resolved."""
+    def with_resolved(self, patch: str, clash: str, tree: str) -> State:
+        """The same with *patch*, which waited, resolved: *tree* is what was made of the conflict *clash*."""
         return replace(
             self,
             resolved={**self.resolved, patch: tree},
-            before={**self.before, patch: before},
+            clashes={**self.clashes, patch: clash},
             waiting=None,
         )
 
@@ -127,13 +129,14 @@ def _parse(document: Any) -> State:
     _only(document, _KEYS, "the state")
     if document["format"] != FORMAT:
         raise ValueError(f"format {document['format']!r}, not {FORMAT}")
-    resolved, before = ({_name(a): _tree(b) for a, b in document[key].items()} for key in ("resolved", "before"))
-    if resolved.keys() != before.keys():
-        raise ValueError("resolved and before name different patches")
+    resolved = {_name(a): _tree(b) for a, b in document["resolved"].items()}
+    clashes = {_name(a): sha256(_text(b)) for a, b in document["clashes"].items()}
+    if resolved.keys() != clashes.keys():
+        raise ValueError("resolved and clashes name different patches")
     skipped = {_name(a): _text(b) for a, b in document["skipped"].items()}
     recipe, name, release = _name(document["recipe"]), _name(document["name"]), version(_text(document["to"]))
     waiting = None if document["waiting"] is None else _parse_waiting(document["waiting"])
-    return State(recipe, release, name, resolved, before, skipped, waiting)
+    return State(recipe, release, name, resolved, clashes, skipped, waiting)
 
 
 def _parse_waiting(document: Any) -> Waiting:
@@ -142,7 +145,8 @@ def _parse_waiting(document: Any) -> Waiting:
     if not isinstance(document["paths"], list):
         raise TypeError("paths is no list")
     paths = tuple(_path(path) for path in document["paths"])
-    return Waiting(_name(document["patch"]), version(_text(document["source"])), *trees, paths)
+    clash = sha256(_text(document["clash"]))
+    return Waiting(_name(document["patch"]), version(_text(document["source"])), *trees, clash, paths)
 
 
 def _only(document: Any, keys: set[str], what: str) -> None:

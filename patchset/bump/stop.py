@@ -1,4 +1,4 @@
-"""A conflict laid out for a person, and what they made of it."""
+"""A conflict laid out for a person, and the checkout cleared away again."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ from pathlib import Path
 
 from patchset.bases import Bases
 from patchset.bump.carry import Clash
-from patchset.bump.state import Waiting
+from patchset.changes import free_name
 from patchset.console import Console
 from patchset.errors import StoreError, WorktreeError
-from patchset.merging import marked_parts
 from patchset.patch import Patch
 from patchset.placing import lines_of
 from patchset.store import Entry, Store
 
-_MARKER = re.compile(rb"(?:<{7}|\|{7}|>{7})(?: .*)?\r?\n?", re.DOTALL)
 _NAMED = re.compile(rb"(<{7}|\|{7}|>{7}) [0-9a-f]{7,40}(?::.*)?(\r?\n?)", re.DOTALL)
 _SIDES = (b"<<<<<<<", b"|||||||", b">>>>>>>")
 
@@ -38,8 +36,12 @@ def laid_out(
     """Lay *clash* out in *directory*, which is not there yet, and give the tree that it then holds.
 
     It is made beside it, and put there with one rename when the block ends well: what must be remembered about it is
-    remembered first. It is a git repository with a commit for each of *carried* (patch, tree after it), and the three
+    remembered first. If that fails, nothing is left of it.
+
+    It is a git repository with a commit for each of *carried* (patch, tree after it), and the three
     sides of each file in the index: `git status`, `git mergetool` and `git checkout --ours` work.
+
+    :raises WorktreeError: it cannot be made: no room, or no right.
     """
     commit = bases.commit(release)
     for earlier, tree in carried:
@@ -49,68 +51,27 @@ def laid_out(
     names = (f"vLLM {release} with the series so far", f"common base: vLLM {clash.source}", f"patch {patch.id}")
     files: dict[str, Entry | None] = {}
     for path in clash.merged.conflicts:
-        entry = store.entry(clash.merged.tree, path)
+        entry = store.entry(clash.attempt, path)
         if entry is not None:
             files[path] = Entry(entry.mode, store.write_blob(_named(store.blob(entry.blob), names)))
-    written = store.with_files(clash.merged.tree, files)
-    directory.parent.mkdir(parents=True, exist_ok=True)
+    written = store.with_files(clash.attempt, files)
     fresh = _aside(directory)
     try:
-        fresh.mkdir()
-        store.make_conflict(fresh, commit, clash.merged.tree, clash.merged.stages, written)
+        try:
+            fresh.mkdir(parents=True)
+            store.make_conflict(fresh, commit, clash.attempt, clash.merged.stages, written)
+        except (StoreError, OSError) as error:
+            raise WorktreeError(
+                f"the checkout with the conflict of {patch.id} cannot be laid out: {getattr(error, 'what', error)}",
+                where=str(directory),
+                detail=getattr(error, "detail", ""),
+                next=f"check room ({_free_megabytes(directory)} MB are free) and rights there, then run again "
+                "(--continue, where ./inv bump --status says that one is under way)",
+            ) from error
         yield written
         os.rename(fresh, directory)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
-
-
-def resolved_tree(store: Store, directory: Path, waiting: Waiting) -> str:
-    """The tree that a person made of the conflict, staged or not.
-
-    :raises WorktreeError: it is not all resolved, holds files that nobody added, or is no checkout any more.
-    """
-    try:
-        tree = store.worktree_tree(directory)
-        unmerged, new = store.unmerged(directory), store.not_added(directory)
-        attempt = {path: store.read(waiting.attempt, path) or b"" for path in waiting.paths}
-    except (StoreError, OSError) as error:
-        raise WorktreeError(
-            f"the checkout with the conflict cannot be read: {error}",
-            where=str(directory),
-            next="./inv bump --restart lays it out again; what is there now is kept beside it",
-        ) from error
-    left = [place for path in waiting.paths for place in _markers(directory, path, attempt[path])]
-    if left:
-        raise WorktreeError(
-            f"{len(left)} conflict markers are left in {waiting.patch}, the first is at {left[0]}",
-            where=str(directory / left[0]),
-            detail="\n".join(left),
-            next="resolve them, then ./inv bump --continue",
-        )
-    for path in waiting.paths:
-        by_lines = any(not isinstance(part, bytes) for part in marked_parts(path, attempt[path]))
-        if not by_lines and path in unmerged and store.entry(tree, path) == store.entry(waiting.written, path):
-            raise WorktreeError(
-                f"{path} cannot be merged by lines (one side deleted it, or it is no text), and nobody decided about it",
-                where=str(directory / path),
-                next=f"in {directory}: git add {path} keeps it as it is there, git rm {path} deletes it; "
-                "then ./inv bump --continue",
-            )
-    strange = [path for path in new if path.removesuffix(".orig") not in waiting.paths]
-    if strange:
-        raise WorktreeError(
-            f"{len(strange)} files are new there and were not added, the first is {strange[0]}",
-            where=str(directory / strange[0]),
-            detail="\n".join(strange),
-            next="git add those that belong to the patch, delete the others; then ./inv bump --continue",
-        )
-    if tree == waiting.ours:
-        raise WorktreeError(
-            f"nothing is left of {waiting.patch}: the checkout holds the release as it was without it",
-            where=str(directory),
-            next='to leave the patch out, say so: ./inv bump --skip "REASON"',
-        )
-    return tree
 
 
 def put_aside(store: Store, directory: Path, known: Collection[str], console: Console) -> None:
@@ -154,11 +115,12 @@ def _aside(directory: Path) -> Path:
 
 
 def _free(wanted: Path) -> Path:
-    number, path = 1, wanted
-    while os.path.lexists(path):
-        number += 1
-        path = wanted.with_name(f"{wanted.name}-{number}")
-    return path
+    return wanted.with_name(free_name(wanted.name, lambda name: os.path.lexists(wanted.with_name(name))))
+
+
+def _free_megabytes(directory: Path) -> int:
+    there = next(place for place in directory.parents if place.exists())
+    return shutil.disk_usage(there).free // 1024**2
 
 
 def _named(data: bytes, names: Sequence[str]) -> bytes:
@@ -170,13 +132,3 @@ def _named(data: bytes, names: Sequence[str]) -> bytes:
             found.group(1) + b" " + names[_SIDES.index(found.group(1))].encode() + found.group(2) if found else line
         )
     return b"".join(out)
-
-
-def _markers(directory: Path, path: str, attempt: bytes) -> list[str]:
-    """The places of conflict markers in the file *path* of *directory*; lines that only look so in all sides are none."""
-    file = directory / path
-    if not file.is_file() or file.is_symlink():
-        return []
-    text = {line for part in marked_parts(path, attempt) if isinstance(part, bytes) for line in lines_of(part)}
-    lines = enumerate(lines_of(file.read_bytes()), 1)
-    return [f"{path}:{number}" for number, line in lines if _MARKER.fullmatch(line) and line not in text]

@@ -10,6 +10,17 @@ from patchset.console import Console
 from patchset.errors import DeclarationError
 from patchset.resolve import Project
 
+#: Field of :class:`Wish` → the flag that sets it, of those that each ask for a step.
+_STEPS = {
+    "to": "--to",
+    "go_on": "--continue",
+    "skip": "--skip",
+    "restart": "--restart",
+    "abort": "--abort",
+    "status": "--status",
+}
+_STATUS = "./inv bump --status says what is under way; ./inv --help bump"
+
 
 @dataclass(frozen=True)
 class Wish:
@@ -30,13 +41,7 @@ def run(project: Project, wish: Wish, console: Console) -> bool:
 
     :raises DeclarationError: not just one thing is asked for.
     """
-    asked = [name for name, on in vars(wish).items() if on and name not in ("recipe", "name")]
-    if len(asked) != 1 or (wish.name and not wish.to):
-        raise DeclarationError(
-            "name one of --to RELEASE, --continue, --skip REASON, --restart, --abort and --status"
-            + ("; --name goes with --to" if wish.name and not wish.to else ""),
-            next="./inv bump --status, or ./inv --help bump",
-        )
+    _require_one(wish)
     root = project.workspace.root
     if wish.status:
         state = flow.status(project)
@@ -55,3 +60,32 @@ def run(project: Project, wish: Wish, console: Console) -> bool:
         result = flow.restart(project, console)
     show.show(console, result, root)
     return isinstance(result, flow.Bumped)
+
+
+def _require_one(wish: Wish) -> None:
+    """Just one step is asked for, with what it needs.
+
+    :raises DeclarationError: none is, or more, or one without what it needs.
+    """
+    asked = [flag for name, flag in _STEPS.items() if getattr(wish, name)]
+    if len(asked) > 1:
+        together = f"{', '.join(asked[:-1])} and {asked[-1]}"
+        raise DeclarationError(
+            f"{together} were asked for at once, and each is a step of its own",
+            next=f"name one of them: {_STATUS}",
+        )
+    if wish.name and not wish.to:
+        raise DeclarationError(
+            "--name goes with --to: it names the recipe that a new bump makes",
+            next=f"./inv bump --to RELEASE --name {wish.name}; {_STATUS}",
+        )
+    if not asked:
+        raise DeclarationError(
+            f"nothing was asked for: name one of {', '.join(_STEPS.values())} (--to wants a release, --skip a reason, and "
+            "neither may be empty)",
+            next=f"./inv bump --to RELEASE, or {_STATUS}",
+        )
+    if wish.skip and not wish.skip.strip():
+        raise DeclarationError(
+            "--skip wants a reason, which the new recipe will hold", next='./inv bump --skip "REASON"'
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from patchset import lab, proof
 from patchset.bases import Bases
@@ -11,6 +12,7 @@ from patchset.bump import declare, resolutions
 from patchset.bump.carry import Carried, Carrier, Clash
 from patchset.bump.judge import Judge
 from patchset.bump.state import State
+from patchset.changes import require_writable
 from patchset.console import Console
 from patchset.errors import DeclarationError
 from patchset.lab import Lab
@@ -23,7 +25,10 @@ from patchset.store import Entry, Store
 
 @dataclass(frozen=True)
 class Way:
-    """All that one command of a bump needs: ``findings`` are what the probes say of the bare release."""
+    """All that one command of a bump needs.
+
+    ``findings`` are what the probes say of the bare release, ``declared`` is what stood in the files when it began.
+    """
 
     project: Project
     recipe: Recipe
@@ -36,6 +41,7 @@ class Way:
     laboratory: Lab
     judge: Judge
     carrier: Carrier
+    declared: Mapping[Path, bytes]
 
 
 @dataclass(frozen=True)
@@ -52,8 +58,11 @@ def prepare(project: Project, state: State, console: Console) -> Way:
 
     :raises DeclarationError: the new recipe is there already, and says otherwise than this bump would: no need to carry
         anything, or to ask a person, for that.
+    :raises OSError: recipes/ cannot be written to; no need to do anything for that either.
     """
     recipe = project.recipe(state.recipe)
+    declared = declare.snapshot(project, recipe, state)
+    require_writable([project.workspace.recipes])
     store = Store.open(project.workspace.store)
     bases = project.bases(store, console.say, recipe.pin.upstream)
     with console.step(f"base of {state.to}") as step:
@@ -66,10 +75,10 @@ def prepare(project: Project, state: State, console: Console) -> Way:
         found = proof.ask([(patch, base) for patch in patches], store, laboratory, cache=cache, scratch=scratch)
         findings = {patch: finding for (patch, _), finding in found.items()}
         step.note = f"{sum(finding.cached for finding in findings.values())} of {len(findings)} reused"
-    declare.refuse_another(project, state, declare.recipe_text(project, recipe, state, findings, store, base))
+    declare.refuse_another(project, recipe, state, declare.recipe_text(project, recipe, state, findings, store, base))
     judge = Judge(project.workspace, store, laboratory)
     carrier = Carrier(store, bases, state.to, patches, judge.complaint)
-    return Way(project, recipe, state.to, store, bases, base, patches, findings, laboratory, judge, carrier)
+    return Way(project, recipe, state.to, store, bases, base, patches, findings, laboratory, judge, carrier, declared)
 
 
 def go(way: Way, state: State, asked: str = "") -> Gone:
@@ -101,8 +110,8 @@ def by_hand(way: Way, patch: Patch, clash: Clash, tree: str) -> Carried:
 
 def _decided(way: Way, state: State, patch: Patch, clash: Clash) -> Carried | None:
     """What a person made of this very clash."""
-    if state.before.get(patch.id) != clash.ours:
-        return None  # not asked yet, or the patches before it came out otherwise since
+    if state.clashes.get(patch.id) != clash.key:
+        return None  # not asked yet, or this patch or those before it came out otherwise since
     tree = state.resolved[patch.id]
     if not way.store.has_tree(tree):
         raise DeclarationError(
@@ -141,6 +150,6 @@ def _offered(
     if wrong:
         return replace(clash, why=f"{clash.why}; as resolved before, {wrong}")
     if left:
-        return replace(clash, merged=replace(clash.merged, tree=tree))
+        return replace(clash, offered=tree)
     how = f"three-way merge from {clash.source}, with {len(used)} remembered resolution{'s' * (len(used) > 1)}"
     return way.carrier.derived(patch, clash.variant, clash.ours, tree, how)

@@ -40,13 +40,7 @@ def read_commit(store: Trees, directory: Path, revision: str) -> ForeignCommit:
 
     :raises DeclarationError: there is no repository or no such commit, or its parent is not there.
     """
-    if not directory.is_dir():
-        raise DeclarationError("no such directory", where=str(directory), next="name a git repository")
-    named = _ask(store, directory, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
-    if named.status != 0:
-        what = last_line(named.err) or f"no commit {revision!r} in the repository there"
-        raise DeclarationError(what, where=str(directory), next=f"git -C {directory} log --oneline: name one of these")
-    oid = named.out.decode("ascii").strip()
+    oid = read_commit_id(store, directory, revision)
     if len(oid) != 40:
         raise DeclarationError(
             "that repository names its objects by SHA-256, and the store by SHA-1: they cannot be copied",
@@ -68,6 +62,56 @@ def read_commit(store: Trees, directory: Path, revision: str) -> ForeignCommit:
     except LookupError:  # an encoding that Python does not know
         text = message.decode("utf-8", "replace")
     return ForeignCommit(oid, tree, tuple(trees), name, moment, text)
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A commit of another repository, by its id, that of its tree, and its subject."""
+
+    oid: str
+    tree: str
+    subject: str
+
+
+def commits_between(store: Trees, directory: Path, old: str, new: str) -> tuple[Listed, ...]:
+    """The commits from *old* to *new*, both among them, along first parents. Nothing is copied.
+
+    :raises DeclarationError: no repository, no such commit, or *old* is not on the way back from *new*.
+    """
+    ends = [read_commit_id(store, directory, revision) for revision in (old, new)]
+    words = ("log", "--first-parent", "--reverse", "--format=%H %T %s", f"{ends[0]}..{ends[1]}", "--")
+    lines = _said(store, directory, *words).decode("utf-8", "replace").splitlines()
+    first = (
+        _said(store, directory, "log", "-1", "--format=%H %T %s", ends[0], "--").decode("utf-8", "replace").splitlines()
+    )
+    listed = tuple(Listed(*[*line.split(" ", 2), ""][:3]) for line in first + lines)
+    parents = _said(store, directory, "rev-list", "--first-parent", ends[1], "--").decode("ascii").split()
+    if ends[0] not in parents:
+        raise DeclarationError(
+            f"{old} is not among the first parents of {new}",
+            where=str(directory),
+            next=f"git -C {directory} merge-base {old} {new}: name an end that is on one line with the other",
+        )
+    return listed
+
+
+def read_commit_id(store: Trees, directory: Path, revision: str) -> str:
+    """The id of the commit *revision* in the repository at *directory*.
+
+    :raises DeclarationError: there is no repository or no such commit.
+    """
+    if not directory.is_dir():
+        raise DeclarationError("no such directory", where=str(directory), next="name a git repository")
+    named = _ask(store, directory, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    if named.status != 0:
+        what = last_line(named.err) or f"no commit {revision!r} in the repository there"
+        raise DeclarationError(what, where=str(directory), next=f"git -C {directory} log --oneline: name one of these")
+    return named.out.decode("ascii").strip()
+
+
+def bring_tree(store: Trees, directory: Path, tree: str) -> None:
+    """Copy *tree* and all below it from the repository at *directory*, if it is not in *store* yet."""
+    _copy(store, directory, [tree])
 
 
 def last_commit_of(store: GitRepository, root: Path, folder: Path) -> str:

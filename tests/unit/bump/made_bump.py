@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 from patchset import bump
@@ -13,6 +14,9 @@ from patchset.resolve import Project, require_locked, resolve
 from patchset.store import Store
 
 ROOT = Path(__file__).resolve().parents[3]
+
+#: The fixture ``make``.
+Make = Callable[..., Project]
 
 LINES = b"".join(b"line_%d = %d\n" % (n, n) for n in range(40))
 BROKEN = LINES.replace(b"line_20 = 20\n", b"state = 'broken'\n")
@@ -38,6 +42,18 @@ def fresh(project: Project) -> Project:
 
 def start(project: Project, to: str, name: str = "") -> Bumped | Stopped:
     return bump.start(project, project.recipe("r-0.20"), to, name, Console())
+
+
+def go_on(project: Project) -> Bumped | Stopped:
+    """What `inv bump --continue` does: with what is declared now."""
+    return bump.go_on(fresh(project), Console())
+
+
+def finish(project: Project) -> Bumped:
+    """Go on, to the end."""
+    done = go_on(project)
+    assert isinstance(done, Bumped)
+    return done
 
 
 def variants(project: Project, patch: str = "mend-a") -> dict[str, str | None]:

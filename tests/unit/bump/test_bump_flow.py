@@ -272,8 +272,9 @@ def test_refusal_comes_before_anybody_is_asked(make: Callable[..., Project]) -> 
 def test_point_release_does_not_replace_the_recipe_of_another_one(make: Callable[..., Project]) -> None:
     project = make({"0.20.0": BROKEN, "0.20.1": BROKEN})
     before = declared(project)
-    with pytest.raises(DeclarationError, match=r"r-0\.20\.toml is there already"):
+    with pytest.raises(DeclarationError, match=r"r-0\.20\.toml is the recipe that this bump starts from") as error:
         start(project, "0.20.1")
+    assert error.value.next == "./inv bump -r r-0.20 --to 0.20.1 --name ANOTHER-NAME"
     assert declared(project) == before
     assert isinstance(start(project, "0.20.1", "r-0.20.1"), Bumped)
 

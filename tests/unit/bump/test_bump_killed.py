@@ -162,11 +162,11 @@ def test_checkout_that_was_left_by_a_kill_and_edited_since_is_kept(make: Callabl
     now = bump.status(project)
     assert now and now.waiting
     # as it is when killed between remembering what was resolved and removing the checkout
-    from patchset.bump.stop import resolved_tree
+    from patchset.bump.resolved import resolved_tree
     from patchset.store import Store
 
     tree = resolved_tree(Store.open(project.workspace.store), conflicted(project).parent, now.waiting)
-    state.write_state(project.workspace, now.with_resolved(now.waiting.patch, now.waiting.ours, tree))
+    state.write_state(project.workspace, now.with_resolved(now.waiting.patch, now.waiting.clash, tree))
     conflicted(project).write_bytes(b"mine\n")
     assert isinstance(bump.go_on(fresh(project), Console()), Bumped)
     (kept,) = project.workspace.work.glob("bump-r-0.21.aborted-*")

@@ -25,8 +25,9 @@ from patchset.errors import DeclarationError
 from patchset.workspace import Workspace
 
 TREE = "1234567890" * 4
-WAITING = Waiting("mend-a", "0.20.0", TREE, TREE, TREE, ("a.py", "b/c d.py"))
-STATE = State("r-0.20", "0.21.0", "r-0.21", {"mend-b": TREE}, {"mend-b": TREE}, {"mend-c": "why"}, WAITING)
+CLASH = "0123abcd" * 8
+WAITING = Waiting("mend-a", "0.20.0", TREE, TREE, TREE, CLASH, ("a.py", "b/c d.py"))
+STATE = State("r-0.20", "0.21.0", "r-0.21", {"mend-b": TREE}, {"mend-b": CLASH}, {"mend-c": "why"}, WAITING)
 
 
 @pytest.fixture
@@ -53,12 +54,16 @@ def test_what_was_written_is_read(state: State, workspace: Workspace) -> None:
 
 
 def test_resolved_patch_waits_no_more() -> None:
-    after = STATE.with_resolved("mend-a", TREE, TREE)
-    assert after.waiting is None and after.resolved.keys() == {"mend-a", "mend-b"} == after.before.keys()
+    after = STATE.with_resolved("mend-a", CLASH, TREE)
+    assert after.waiting is None and after.resolved.keys() == {"mend-a", "mend-b"} == after.clashes.keys()
 
 
 def document(**changes: object) -> bytes:
     return json.dumps({"format": FORMAT, **asdict(STATE), **changes}).encode()
+
+
+def without(key: str) -> bytes:
+    return json.dumps({name: value for name, value in json.loads(document()).items() if name != key}).encode()
 
 
 def waiting(**changes: object) -> bytes:
@@ -75,7 +80,8 @@ def waiting(**changes: object) -> bytes:
         b'"state"',
         b"null",
         b"[" * 100_000,
-        document(format=2),
+        document(format=1),
+        document(format=3),
         document(format="1"),
         document(recipe=1),
         document(recipe=""),
@@ -95,7 +101,11 @@ def waiting(**changes: object) -> bytes:
         document(resolved={"mend-b": TREE.upper().replace("1", "A")}),
         document(resolved=[]),
         document(resolved={}),
-        document(before={"other": TREE}),
+        document(clashes={"other": CLASH}),
+        document(clashes={"mend-b": TREE}),
+        document(clashes={"mend-b": CLASH, "mend-a": CLASH}),
+        without("resolved"),
+        without("clashes"),
         document(skipped={"mend-c": 1}),
         document(more=1),
         document(waiting=[]),
@@ -110,6 +120,8 @@ def waiting(**changes: object) -> bytes:
         waiting(paths=[1]),
         waiting(ours="0" * 39),
         waiting(attempt=TREE + "\n"),
+        waiting(clash=TREE),
+        waiting(clash=None),
         waiting(patch="../p"),
         waiting(source="x"),
         waiting(extra=1),

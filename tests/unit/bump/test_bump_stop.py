@@ -339,7 +339,7 @@ def test_attempt_that_the_state_invents_is_not_believed(stopped: Project) -> Non
         bump.go_on(stopped, Console())
     write_state(
         stopped.workspace,
-        replace(now, waiting=None, resolved={"mend-a": "1" * 40}, before={"mend-a": now.waiting.ours}),
+        replace(now, waiting=None, resolved={"mend-a": "1" * 40}, clashes={"mend-a": now.waiting.clash}),
     )
     with pytest.raises(DeclarationError, match="not in the object store any more"):
         bump.go_on(stopped, Console())
