@@ -30,6 +30,13 @@ def run_tests(workspace: Workspace, only: str, match: str, verbose: bool, consol
         *(["-m", only] if only else []),
         *(["-k", match] if match else []),
         *(["-v"] if verbose else ["-q"]),
+        *_side_by_side(),
         str(workspace.root / "tests"),
     ]
     return process.run_through(words, cwd=workspace.root, env={**os.environ, "PYTHONPATH": str(workspace.root)})
+
+
+def _side_by_side() -> list[str]:
+    """Flags for as many processes as there are cores; tests on one clone's vendor/ stay in one (tests/conftest.py)."""
+    cores = min(len(os.sched_getaffinity(0)), 4)
+    return ["-n", str(cores), "--dist", "loadgroup"] if cores > 1 else []

@@ -98,6 +98,10 @@ class Patch:
     probe: Path
     folder: Path
 
+    def covers(self, release: str) -> bool:
+        """Has it a variant for *release*?"""
+        return any(variant.releases.contains(release, prereleases=True) for variant in self.variants)
+
     def variant_for(self, release: str) -> Variant:
         """The one variant whose range holds *release*.
 
@@ -310,7 +314,7 @@ def covered(patch: Patch, releases: Mapping[str, object]) -> tuple[str, ...]:
     """Which of *releases* some variant of *patch* covers, ascending."""
     return tuple(
         sorted(
-            (release for release in releases if any(variant.releases.contains(release) for variant in patch.variants)),
+            (release for release in releases if patch.covers(release)),
             key=Version,
         )
     )

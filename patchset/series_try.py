@@ -45,7 +45,7 @@ def on_base(project: Project, recipe: Recipe, store: Store, base: str, patches: 
     """*patches* in order on the tree *base* of *recipe*'s release; one that has no variant for it is left out."""
     bases = project.bases(store, upstream=recipe.pin.upstream)
     release = recipe.pin.release
-    having = [patch for patch in patches if any(v.releases.contains(release, prereleases=True) for v in patch.variants)]
+    having = [patch for patch in patches if patch.covers(release)]
     return series.apply_series(store, base, release, having, None, bases.donor_file)
 
 

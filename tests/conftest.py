@@ -27,6 +27,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         parts = item.path.relative_to(ROOT / "tests").parts
         if parts[0] in FOLDER_MARKERS:
             item.add_marker(FOLDER_MARKERS[parts[0]])
+            # They share this clone's vendor/, so one process runs them all, in order; the others run beside it.
+            item.add_marker(pytest.mark.xdist_group("clone"))
 
 
 @pytest.fixture(scope="session")

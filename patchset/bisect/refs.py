@@ -179,7 +179,7 @@ class Refs:
     def _element(self, item: LockedPatch, before: str, lock: Lock, ref: str) -> Element:
         """A patch of a lock: the declared one if that is still the same, else the change that was recorded."""
         patch = self.project.patches.get(item.id)
-        if patch and patch.digest_for(lock.pin.release) == item.digest:
+        if patch and patch.covers(lock.pin.release) and patch.digest_for(lock.pin.release) == item.digest:
             return as_declared(patch)
         if self.store.has_tree(before) and self.store.has_tree(item.tree):
             return Element(item.id, item.digest, None, before, item.tree)

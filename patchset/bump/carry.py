@@ -216,7 +216,7 @@ class Carrier:
 
     def _holds(self, patch: Patch, variant: Variant, release: str, wanted: Outcome) -> bool:
         """Does *variant* become *wanted* on *release* too? Releases that would have to be downloaded are not tried."""
-        if any(other.releases.contains(release, prereleases=True) for other in patch.variants):
+        if patch.covers(release):
             return False  # another variant has it, and a range cannot reach over that
         if release not in self._bases.here() and not self._bases.archive(release).is_file():
             return False

@@ -96,7 +96,11 @@ def write_recipe(project: Project, name: str, patches: Sequence[str], release: s
     names = ", ".join(f'"{patch}"' for patch in patches)
     pin = f'[pin]\nupstream = "vllm"\nrelease = "{release}"\n\n[series]\n'
     assert first.endswith("[series]\n")
-    (project.workspace.recipes / f"{name}.toml").write_text(f"{pin}patches = [{names}]{rest}", encoding="utf-8")
+    left = "".join(
+        f'\n[[series.omit]]\npatch = "{patch}"\nreason = "another end"\n'
+        for patch in sorted(project.patches.keys() - set(patches))
+    )
+    (project.workspace.recipes / f"{name}.toml").write_text(f"{pin}patches = [{names}]\n{left}{rest}", encoding="utf-8")
     return again(project)
 
 
