@@ -10,7 +10,7 @@ from pathlib import Path
 from invoke import Context, Exit, task
 
 from patchset.cli import DEFAULT, WORKSPACE, help_for, job, reporting
-from patchset.errors import BisectError, SeriesError, WorktreeError
+from patchset.errors import BisectError, SeriesError
 from patchset.series_tasks import backport, diff, drop, edit, export, graph, import_, lint, move, new
 from patchset.workspace import write_atomically
 
@@ -124,15 +124,11 @@ def forecast(
 ) -> None:
     """What becomes of each patch on each release."""
     with job(f"forecast -r {recipe}", json, wait) as (console, project):
-        from patchset import forecast, forecast_table
+        from patchset import forecast, forecast_table, page
 
         target = Path(html).resolve()
-        if html and (target.is_dir() or (target.is_file() and b"<title>Forecast" not in target.read_bytes()[:20_000])):
-            raise WorktreeError(
-                "there is something else than a forecast's page",
-                where=str(target),
-                next="name another file with --html",
-            )
+        if html:
+            page.require_place(target, "Forecast")
         document = forecast.forecast(project, project.recipe(recipe), console, releases, patch, probes, fresh)
         if html:
             from patchset import forecast_page

@@ -22,7 +22,9 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDER_MARKERS = {"real": pytest.mark.real, "e2e": pytest.mark.e2e}
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # first of all, or pytest-xdist has looked for groups before
     for item in items:
         parts = item.path.relative_to(ROOT / "tests").parts
         if parts[0] in FOLDER_MARKERS:

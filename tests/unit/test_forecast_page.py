@@ -18,8 +18,9 @@ from urllib.parse import urlsplit
 import pytest
 from jsonschema import Draft202012Validator
 
-from patchset.forecast_page import page, visible
+from patchset.forecast_page import page
 from patchset.forecast_view import Block, anchor, detail_word, gist, is_link, prose, reference, sides, spans, troubles
+from patchset.page import visible
 from tests.page_documents import HOSTILE, HUGE, RELEASES, document, hostile
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "patchset" / "forecast.schema.json").read_text())
