@@ -39,4 +39,4 @@ def run_tests(workspace: Workspace, only: str, match: str, verbose: bool, consol
 def _side_by_side() -> list[str]:
     """Flags for as many processes as there are cores; tests on one clone's vendor/ stay in one (tests/conftest.py)."""
     cores = min(len(os.sched_getaffinity(0)), 4)
-    return ["-n", str(cores), "--dist", "loadgroup"] if cores > 1 else []
+    return ["-n", str(cores)] if cores > 1 else []

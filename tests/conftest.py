@@ -22,15 +22,24 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDER_MARKERS = {"real": pytest.mark.real, "e2e": pytest.mark.e2e}
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    # first of all, or pytest-xdist has looked for groups before
     for item in items:
         parts = item.path.relative_to(ROOT / "tests").parts
         if parts[0] in FOLDER_MARKERS:
             item.add_marker(FOLDER_MARKERS[parts[0]])
-            # They share this clone's vendor/, so one process runs them all, in order; the others run beside it.
-            item.add_marker(pytest.mark.xdist_group("clone"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Tests that share this clone's vendor/ run in one process, in order; beside it the others, by file."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByClone(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return "clone" if Path(file).parts[1] in FOLDER_MARKERS else file
+
+    return ByClone(config, log)
 
 
 @pytest.fixture(scope="session")
