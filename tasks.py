@@ -193,7 +193,7 @@ def bump(
         minimize="the smallest set of patches that shows the fault",
         drop_one="the bad end without each of its patches",
         at="one run of the test on this, and no search",
-        html="also write the steps there as a page",
+        html="also write the answer and its steps there: one page that needs nothing else",
         continue_="go on with the bisection that was interrupted",
         log="the steps so far",
         abort="end it, and remove what it wrote",
@@ -231,7 +231,8 @@ def bisect(
         question = Question(
             recipe, good, bad, at, over, test, stage, series, repeat, timeout, jobs, minimize, drop_one, history
         )
-        document = task.run(project, question, task.Wish(continue_, log, abort, fresh), console)
+        wish = task.Wish(continue_, log, abort, fresh, Path(html).resolve() if html else None)
+        document = task.run(project, question, wish, console)
         if document and not answer.settled(document["answer"]):
             raise Exit(code=BisectError.exit_code)
 

@@ -101,4 +101,3 @@ def _code(text: str) -> object:
     return Markup("").join(
         Markup("<code>{}</code>").format(part) if at % 2 else escape(part) for at, part in enumerate(parts)
     )
-

@@ -18,6 +18,8 @@ from pathlib import Path
 from patchset.errors import Busy, MissingTool, PatchsetError
 
 VENDOR_VARIABLE = "PATCHSET_VENDOR"
+#: Names, for what a run starts, the vendor/ that this run holds: a run in there would wait for one that waits for it.
+HELD_VARIABLE = "PATCHSET_HELD"
 
 #: What reading a kept result can raise when it was cut short or edited; then it is as good as not there.
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
@@ -129,7 +131,7 @@ class Workspace:
         The kernel drops the lock with the process, so a killed run blocks nobody. What such a run left in scratch is
         removed here, where no other run can be using it.
 
-        :raises Busy: another run holds it and *wait* is False.
+        :raises Busy: another run holds it and *wait* is False, or it is the one that started this one and waits for it.
         """
         self.vendor.mkdir(parents=True, exist_ok=True)
         with open(self.vendor / ".lock", "a+", encoding="utf-8", errors="backslashreplace") as file:
@@ -138,6 +140,12 @@ class Workspace:
             except OSError:
                 file.seek(0)
                 holder = file.read().strip() or "another run"
+                if os.environ.get(HELD_VARIABLE) == self.held()[HELD_VARIABLE]:
+                    raise Busy(
+                        f"{holder} is at work in this clone, and waits for the end of the test that this runs in",
+                        where=str(self.root),
+                        next="let the test look at the tree that it is started in; what needs ./inv, in another clone",
+                    ) from None
                 if not wait:
                     raise Busy(
                         f"{holder} is at work in this clone",
@@ -151,6 +159,10 @@ class Workspace:
             file.flush()
             self._sweep()
             yield
+
+    def held(self) -> dict[str, str]:
+        """Environment variables for a program of the user's that is started, and waited for, in :meth:`only_run`."""
+        return {HELD_VARIABLE: os.path.realpath(self.vendor)}
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:

@@ -8,6 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from packaging.version import Version
+
 from patchset.bisect.evidence import Tally, Verdict, chance
 from patchset.bisect.flow import Dropped, Found, Minimal, Pair
 from patchset.bisect.line import Edit, Element
@@ -86,6 +88,8 @@ def found(session: Session, result: Found, home: Sequence[str]) -> dict[str, Any
         "kind": result.kind,
         "axis": result.axis,
         "changes": len(line) - 1,
+        "line": [state.label for state in line],
+        "at": {"good": result.good, "bad": result.bad},
         "tests": sum(1 for step in searched if step.tree),
         "bound": bound(len(line) - 1),
         "good": _neighbour(session, line[result.good]),
@@ -232,9 +236,15 @@ def _releases(store: Store, trees: Trees, states: Sequence[State], home: Sequenc
     return {
         "from": states[0].label,
         "to": states[1].label,
+        "fixed": _is_newer(states[0].release, states[1].release),
         "changed": len(changed),
         "touched": sorted(ours & set(changed)),
     }
+
+
+def _is_newer(good: str, bad: str) -> bool | None:
+    """Did the fault go away from one release to the next, rather than come? None: both are commits of one."""
+    return None if good == bad else Version(good) > Version(bad)
 
 
 def settled(answer: dict[str, Any]) -> bool:

@@ -18,9 +18,13 @@ def show(console: Console, document: dict[str, Any]) -> None:
         return
     _show_steps(console, document["steps"])
     console.line()
-    answer = document["answer"]
-    for line in _KINDS[answer["kind"]](answer):
+    for line in lines(document["answer"]):
         console.line(line)
+
+
+def lines(answer: dict[str, Any]) -> list[str]:
+    """The answer in words; the first line says what was found."""
+    return _KINDS[answer["kind"]](answer)
 
 
 def show_log(console: Console, record: Record) -> None:
@@ -60,19 +64,23 @@ def _change(answer: dict[str, Any]) -> list[str]:
 def _patch_lines(answer: dict[str, Any]) -> list[str]:
     patch = answer["patches"][0]
     verbs = {
-        "added": "brings it",
-        "removed": "kept it away; it is not there any more",
-        "changed": "was changed, and that brings it",
+        "removed": "is not there any more, and that brings the fault",
+        "changed": "was changed, and that brings the fault",
     }
-    lines = [f"{patch['id'] or patch['title']}: {verbs.get(patch['edit'], 'brings it')}", *_about(patch)]
+    lines = [f"{patch['id'] or patch['title']} {verbs.get(patch['edit'], 'brings the fault')}", *_about(patch)]
     return [*lines, *_neighbours(answer)]
 
 
 def _release_lines(answer: dict[str, Any]) -> list[str]:
     releases = answer["releases"]
     touched = releases["touched"]
+    heads = {
+        True: f"fixed in {releases['from']}; {releases['to']} still has it",
+        False: f"came with {releases['to']}; {releases['from']} does not have it",
+        None: f"between {releases['from']} (good) and {releases['to']} (bad)",
+    }
     return [
-        f"between {releases['from']} (good) and {releases['to']} (bad)",
+        heads[releases["fixed"]],
         f"  upstream changed {releases['changed']} files between them; of those that the series touches: "
         + (", ".join(touched) if touched else "none"),
         *_neighbours(answer),
@@ -168,6 +176,11 @@ def _single(answer: dict[str, Any]) -> list[str]:
     ]
 
 
+def _none(answer: dict[str, Any]) -> list[str]:
+    error = answer["error"]
+    return [f"no answer: {error['what']}", *([f"  at {error['where']}"] if error.get("where") else [])]
+
+
 _KINDS = {
     "change": _change,
     "span": _span,
@@ -176,4 +189,5 @@ _KINDS = {
     "set": _set,
     "dropped": _dropped,
     "step": _single,
+    "none": _none,
 }

@@ -12,7 +12,8 @@ from typing import Any
 from packaging.version import Version
 
 from patchset import lab
-from patchset.bisect import answer, flow, show
+from patchset import page as frame
+from patchset.bisect import answer, flow, page, show
 from patchset.bisect.installed import Installer
 from patchset.bisect.line import Element, edits
 from patchset.bisect.record import Question, Record, read_record
@@ -25,19 +26,20 @@ from patchset.errors import BisectError, DeclarationError
 from patchset.recipe import Recipe
 from patchset.resolve import Project
 from patchset.store import Store, elsewhere
-from patchset.workspace import Workspace, digest, sources_digest
+from patchset.workspace import Workspace, digest, sources_digest, write_atomically
 
 STAGES = ("tree", "wheel", "host")
 
 
 @dataclass(frozen=True)
 class Wish:
-    """The flags of ``inv bisect`` that are no part of the question."""
+    """The flags of ``inv bisect`` that are no part of the question. ``page``: where the page goes, if one is wanted."""
 
     go_on: bool = False
     log: bool = False
     abort: bool = False
     fresh: bool = False
+    page: Path | None = None
 
 
 def folder(workspace: Workspace) -> Path:
@@ -61,6 +63,8 @@ def run(project: Project, question: Question, wish: Wish, console: Console) -> d
             else "nothing is asked for: name --good REF and --bad REF, --at REF, --continue, --log or --abort",
             next="./inv --help bisect",
         )
+    if wish.page:
+        frame.require_place(wish.page, page.TITLE)
     home = folder(project.workspace)
     if wish.abort:
         show.show_aborted(console, _abort(home))
@@ -72,7 +76,7 @@ def run(project: Project, question: Question, wish: Wish, console: Console) -> d
     if wish.go_on:
         record = _require(record)
         if record.answer:
-            show.show(console, record.answer)
+            _publish(record.answer, wish, console)
             return record.answer
         question = record.question
     elif record and not record.answer and not question.at:
@@ -82,7 +86,13 @@ def run(project: Project, question: Question, wish: Wish, console: Console) -> d
             next="./inv bisect --continue, or ./inv bisect --abort",
         )
     _check(question)
-    return _ask(project, question, record if wish.go_on else None, wish.fresh, console)
+    return _ask(project, question, record if wish.go_on else None, wish, console)
+
+
+def _publish(document: dict[str, Any], wish: Wish, console: Console) -> None:
+    if wish.page:
+        write_atomically(wish.page, page.page(document).encode("utf-8"))
+    show.show(console, document)
 
 
 def _require(record: Record | None) -> Record:
@@ -125,7 +135,7 @@ def _check(question: Question) -> None:
 # -- a question --------------------------------------------------------------------------------------------------------
 
 
-def _ask(project: Project, question: Question, record: Record | None, fresh: bool, console: Console) -> dict[str, Any]:
+def _ask(project: Project, question: Question, record: Record | None, wish: Wish, console: Console) -> dict[str, Any]:
     workspace = project.workspace
     store = Store.open(workspace.store)
     recipe = project.recipe(question.recipe)
@@ -134,7 +144,7 @@ def _ask(project: Project, question: Question, record: Record | None, fresh: boo
     history = Path(question.history) if question.history else None
     refs = Refs(project, recipe, store, bases, carried, history)
     points = tuple(refs.read(ref) for ref in (question.at, question.good, question.bad) if ref)
-    trial = _trial(project, question, recipe, store, fresh, console)
+    trial = _trial(project, question, recipe, store, wish.fresh, console)
     fingerprint = _fingerprint(points, question, trial)
     if record and record.fingerprint != fingerprint:
         raise DeclarationError(
@@ -148,7 +158,7 @@ def _ask(project: Project, question: Question, record: Record | None, fresh: boo
         record = record or Record(logs / "state.json", question, fingerprint)
         bring = _bringer(store, history) if history else lambda tree: None
         trees = Trees(store, bases, recipe.pin.release, bring)
-        cache = None if fresh else workspace.cache / "bisect"
+        cache = None if wish.fresh else workspace.cache / "bisect"
         session = Session(record, trial, trees, cache=cache, logs=logs, scratch=scratch, say=console.say)
         if question.at:
             session.judge(points[0].state(), "single")
@@ -161,10 +171,12 @@ def _ask(project: Project, question: Question, record: Record | None, fresh: boo
                 # it ended, and not well: nothing is left to go on with
                 record.answer = answer.document(session, answer.none(error))
                 record.save()
+                if wish.page:
+                    write_atomically(wish.page, page.page(record.answer).encode("utf-8"))
                 raise
         record.answer = answer.document(session, result)
         record.save()
-    show.show(console, record.answer)
+    _publish(record.answer, wish, console)
     return record.answer
 
 
@@ -227,7 +239,7 @@ def _trial(project: Project, question: Question, recipe: Recipe, store: Store, f
     if not words:
         raise DeclarationError("the test is empty", next='--test smoke, --test "probe ID", or --test "COMMAND"')
     require_shell()
-    return Command(question.test, question.timeout, Path.cwd(), installer)
+    return Command(question.test, question.timeout, Path.cwd(), workspace, installer)
 
 
 def _probing(project: Project, question: Question, words: list[str], laboratory: lab.Lab, fresh: bool) -> Probing:

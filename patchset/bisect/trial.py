@@ -25,7 +25,7 @@ from patchset.lanes import run_smoke
 from patchset.patch import Patch
 from patchset.probe import Finding, Verdict, probe
 from patchset.store.worktrees import Worktree
-from patchset.workspace import digest, sources_digest
+from patchset.workspace import Workspace, digest, sources_digest
 
 #: What of the environment can change what a command finds; the rest (a terminal, a session) is not part of a result's key.
 _TELLING = re.compile(
@@ -98,6 +98,7 @@ class Command:
     text: str
     timeout: float
     here: Path
+    clone: Workspace
     installer: Installer | None = None
 
     @property
@@ -124,8 +125,7 @@ class Command:
             env, where = {**env, **installed.environment}, installed.empty
         else:
             where = slot.worktree.hold(subject.tree)
-        # A test that calls this tool in this clone would wait for the bisection, which waits for the test.
-        env = {**env, "PATCHSET_INSIDE": "bisect"}
+        env = {**env, **self.clone.held()}
         ended = process.run(
             ["/bin/sh", "-c", self.text], cwd=where, env=env, timeout=self.timeout, log=log, started=started
         )

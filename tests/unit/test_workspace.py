@@ -84,6 +84,17 @@ def test_killed_run_blocks_nobody_and_its_scratch_is_swept(
         assert [folder.exists() for folder in left] == [False, False]
 
 
+def test_run_that_a_run_waits_for_does_not_wait_for_it(
+    workspace: Workspace, other_run: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name, value in workspace.held().items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(Busy, match="waits for the end of the test"), workspace.only_run("x", wait=True, say=print):
+        raise AssertionError
+    with Workspace(tmp_path / "another").only_run("x", wait=True, say=print):
+        pass
+
+
 def test_runs_one_after_the_other_are_let_in(workspace: Workspace) -> None:
     for task in ("a", "b"):
         with workspace.only_run(task, wait=False, say=print):

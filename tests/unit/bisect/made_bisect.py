@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import random
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from jsonschema import Draft202012Validator
 from made_project import write_project
 
 from patchset.bisect import task
+from patchset.bisect.answer import SCHEMA as SCHEMA_FILE
 from patchset.bisect.evidence import Result
 from patchset.bisect.record import Question, Record
 from patchset.bisect.refs import Point, Refs, as_declared
@@ -23,6 +26,7 @@ from patchset.store import Store
 from patchset.workspace import Workspace
 
 ROOT = Path(__file__).resolve().parents[3]
+SCHEMA = Draft202012Validator(json.loads(SCHEMA_FILE.read_text("utf-8")))
 RELEASE = "1.0"
 BASE = {"a.py": b"a = 1\n"}
 
@@ -63,6 +67,7 @@ def document(
     """The document that ``inv bisect --good GOOD --bad BAD`` ends with."""
     made = task.run(project, Question("r", good, bad, **flags), task.Wish(fresh=fresh), Console())
     assert made
+    SCHEMA.validate(json.loads(json.dumps(made)))
     return made
 
 
