@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,9 +30,25 @@ _STYLES = {
     "ambiguous": "bold red",
     "refused": "bold red",
     "failed": "bold red",
+    "good": "green",
+    "bad": "bold red",
+    "flaky": "yellow",
+    "skipped": "yellow",
+    "cannot-apply": "yellow",
+    "cannot-build": "yellow",
+    "cannot-load": "yellow",
     "omitted": "yellow",
     "not run": "yellow",
 }
+
+
+#: What would make a terminal do something: controls but tab and newline, and lone surrogates that no encoding has.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def harmless(text: str) -> str:
+    r"""*text* with control characters written as ``\xNN``: a title, a path or a line of a diff may hold any."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 class Console:
@@ -52,7 +69,7 @@ class Console:
 
     def say(self, text: str) -> None:
         """One line of progress, on standard error."""
-        self._rich(sys.stderr).print(text, markup=False, highlight=False, soft_wrap=True)
+        self._rich(sys.stderr).print(harmless(text), markup=False, highlight=False, soft_wrap=True)
 
     @contextmanager
     def step(self, text: str) -> Iterator[Step]:
@@ -69,7 +86,7 @@ class Console:
     def line(self, text: str = "") -> None:
         """One line of the result; nothing with ``as_json``."""
         if not self.as_json:
-            self._rich(sys.stdout).print(text, markup=False, highlight=False, soft_wrap=True)
+            self._rich(sys.stdout).print(harmless(text), markup=False, highlight=False, soft_wrap=True)
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
         """A table of the result; nothing with ``as_json``. Words that are states get their colour."""
@@ -79,11 +96,11 @@ class Console:
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+        table = Table(title=harmless(title) or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
         for index, column in enumerate(columns):
             table.add_column(column, overflow="fold", no_wrap=index == 0)
         for row in rows:
-            table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
+            table.add_row(*(Text(harmless(cell), style=_style(cell)) for cell in row))
         self._rich(sys.stdout).print(table)
 
     def json(self, document: Mapping[str, Any] | Sequence[Any]) -> None:
@@ -95,13 +112,13 @@ class Console:
     def error(self, error: PatchsetError) -> None:
         """A failure: what, where, next; with ``as_json`` as a document too."""
         err = self._rich(sys.stderr)
-        err.print(f"error: {error.what}", style="bold red", markup=False, highlight=False, soft_wrap=True)
+        err.print(f"error: {harmless(error.what)}", style="bold red", markup=False, highlight=False, soft_wrap=True)
         for name, text in (("where", error.where), ("next", error.next)):
             if text:
-                err.print(f"  {name}: {text}", markup=False, highlight=False, soft_wrap=True)
+                err.print(f"  {name}: {harmless(text)}", markup=False, highlight=False, soft_wrap=True)
         if error.detail:
             err.print(
-                "\n".join(f"    {line}" for line in error.detail.splitlines()),
+                "\n".join(f"    {harmless(line)}" for line in error.detail.splitlines()),
                 markup=False,
                 highlight=False,
                 soft_wrap=True,
@@ -116,6 +133,11 @@ class Console:
         return RichConsole(
             file=stream, emoji=False, width=None if not plain else 200, no_color="NO_COLOR" in os.environ or None
         )
+
+
+def _style(cell: str) -> str:
+    """The colour of the state that *cell* is, or that it begins with: "applies (offset 3)", "sound (known)"."""
+    return _STYLES.get(cell) or _STYLES.get(cell.partition(" ")[0].rstrip(",:;"), "")
 
 
 class Step:

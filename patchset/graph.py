@@ -11,7 +11,7 @@ from patchset import diff
 from patchset.diff_model import FileDiff
 from patchset.diff_rules import show
 from patchset.errors import DiffRefused
-from patchset.graph_draw import write
+from patchset.graph_draw import require_places, write
 from patchset.outcome import DonorFile, Outcome
 from patchset.patch import Patch, Variant
 from patchset.placing import places
@@ -20,7 +20,7 @@ from patchset.resolve import Project
 from patchset.series import apply_patch
 from patchset.store import Store
 
-__all__ = ["Graph", "Order", "graph", "of_recipe", "write"]
+__all__ = ["Graph", "Order", "graph", "of_recipe", "require_places", "write"]
 
 
 @dataclass(frozen=True)

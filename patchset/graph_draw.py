@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from patchset import process
 from patchset.errors import MissingTool
+from patchset.page import require_writable
 from patchset.workspace import write_atomically
 
 if TYPE_CHECKING:
@@ -98,6 +99,16 @@ def svg(text: str) -> bytes:
             "dot could not draw the graph", detail=ended.tail(), next="--dot FILE writes what it was given"
         )
     return ended.stdout
+
+
+def require_places(dot_file: str, svg_file: str) -> None:
+    """The files that are named (empty: none) can be written, and replace nothing but older graphs.
+
+    :raises WorktreeError: one cannot.
+    """
+    for name, flag, mark in ((dot_file, "--dot", b"digraph "), (svg_file, "--svg", b"<svg")):
+        if name:
+            require_writable(Path(name).absolute(), flag, lambda head, mark=mark: mark in head, "an older graph")
 
 
 def write(found: Graph, dot_file: str, svg_file: str) -> tuple[Path, ...]:

@@ -6,8 +6,10 @@ own style and script, named by their hashes, may do anything.
 
 from __future__ import annotations
 
+import os
 import re
 from base64 import b64encode
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -81,24 +83,35 @@ def markup(text: str) -> object:
 
 
 def require_place(target: Path, title: str) -> None:
-    """A page with that *title* may be written to *target*: before hours are spent on what it is to show.
+    """A page with that *title* may be written to *target*: asked before hours are spent on what it is to show.
 
+    :raises WorktreeError: something else is there, or no file can be made there.
+    """
+    require_writable(target, "--html", lambda head: f"<title>{title}".encode() in head, f"a page {title!r}")
+
+
+def require_writable(target: Path, flag: str, is_ours: Callable[[bytes], bool], name: str) -> None:
+    """*target*, which the user named with *flag*, can be written, and what is there already is one of its kind.
+
+    :param is_ours: whether a file that begins so may be replaced; *name* is what such a file is called.
     :raises WorktreeError: something else is there, or no file can be made there.
     """
     try:
         if target.is_dir():
             what = "there is a directory"
-        elif target.exists() and not (target.is_file() and _is_ours(target, title)):
-            what = f"there is something else than a page {title!r}"
+        elif target.exists() and not (target.is_file() and is_ours(_head(target))):
+            what = f"there is something else than {name}"
         elif not target.parent.is_dir():
             what = f"there is no directory {target.parent}"
+        elif not os.access(target.parent, os.W_OK | os.X_OK):
+            what = f"nothing may be written in {target.parent}"
         else:
             return
     except OSError as error:
-        what = f"no page can be put there: {error.strerror}"
-    raise WorktreeError(what, where=str(target), next="name another file with --html")
+        what = f"nothing can be put there: {error.strerror}"
+    raise WorktreeError(what, where=str(target), next=f"name another file with {flag}")
 
 
-def _is_ours(target: Path, title: str) -> bool:
+def _head(target: Path) -> bytes:
     with target.open("rb") as file:
-        return f"<title>{title}".encode() in file.read(_HEAD)
+        return file.read(_HEAD)

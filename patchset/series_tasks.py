@@ -237,6 +237,7 @@ def graph(
     with job(f"graph -r {recipe}", json, wait) as (console, project):
         from patchset import graph, review_show
 
+        graph.require_places(dot, svg)
         found = graph.of_recipe(project, project.recipe(recipe), console.say)
         written = graph.write(found, dot, svg)
         review_show.show_graph(console, found, written, WORKSPACE.root)

@@ -10,7 +10,7 @@ import pytest
 
 from patchset import graph as graphs
 from patchset import graph_draw
-from patchset.errors import MissingTool, SeriesError
+from patchset.errors import MissingTool, SeriesError, WorktreeError
 from patchset.outcome import Outcome
 from patchset.patch import Patch, read_patch
 from patchset.store import Store
@@ -263,3 +263,16 @@ def test_picture_that_dot_does_not_draw_is_told(status: int, tmp_path: Path, mon
     with pytest.raises(MissingTool, match="could not draw") as raised:
         graph_draw.svg("digraph {}")
     assert "syntax error in line 1" in raised.value.detail
+
+
+def test_place_that_holds_something_else_is_told_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    graphs.require_places("", "")
+    graphs.require_places(str(tmp_path / "new.dot"), str(tmp_path / "new.svg"))
+    for name in ("mine.txt", ".", "none/g.dot", "mine.txt/g.dot"):
+        for dot, svg, flag in ((str(tmp_path / name), "", "--dot"), ("", str(tmp_path / name), "--svg")):
+            with pytest.raises(WorktreeError) as caught:
+                graphs.require_places(dot, svg)
+            assert flag in str(caught.value.next)
+    (tmp_path / "old.dot").write_text('digraph "x" {}')
+    graphs.require_places(str(tmp_path / "old.dot"), "")

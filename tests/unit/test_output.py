@@ -72,3 +72,15 @@ def test_receipt_never_replaces_another_one(tmp_path: Path) -> None:
     assert [json.loads(file.read_bytes())["n"] for file in files] == [0, 1, 2]
     assert sorted(path.name for path in (tmp_path / "dist").iterdir()) == sorted(file.name for file in files)
     assert files[0].name == "receipt-20261130T010203Z.json"
+
+
+def test_control_characters_of_a_title_or_a_path_never_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = "a\x1b[31m\x07\x9b2J\x00b"
+    console = Console()
+    console.say(hostile)
+    console.line(hostile)
+    console.table(["x"], [[hostile]], title=hostile)
+    console.error(SeriesError(hostile, where=hostile, next=hostile, detail=f"{hostile}\n{hostile}"))
+    out, err = capsys.readouterr()
+    assert not [char for char in out + err if char != "\n" and (ord(char) < 32 or 127 <= ord(char) < 160)]
+    assert out.count(r"a\x1b[31m\x07\x9b2J\x00b") == 3 and err.count(r"a\x1b[31m\x07\x9b2J\x00b") == 6
