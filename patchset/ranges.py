@@ -27,7 +27,7 @@ def select(text: str, known: Sequence[str]) -> tuple[str, ...]:
             raise DeclarationError(
                 f"{part.strip()!r} names no known release (known: {', '.join(known)})",
                 where="--releases",
-                next="name one of these, or add the release to vendor/upstreams.toml",
+                next="name one of these; ./inv releases shows what the index has beside them, --add makes it known",
             )
         found |= named
     return tuple(release for release in known if release in found)

@@ -46,9 +46,16 @@ class Upstream:
             raise DeclarationError(
                 f"release {version} of {self.name} is not known (known: {', '.join(self.releases)})",
                 where="vendor/upstreams.toml",
-                next=f"./inv releases --add {version}",
+                next=f"./inv releases --add {version}" if _is_version(version) else "./inv releases: name one of these",
             )
         return self.releases[version]
+
+
+def _is_version(text: str) -> bool:
+    try:
+        return bool(Version(text))
+    except InvalidVersion:
+        return False
 
 
 def sha256(text: str) -> str:
