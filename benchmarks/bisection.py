@@ -10,7 +10,7 @@ line that the test looks for. Both sides get the same test, a shell command that
 * ours: `./inv bisect --json` as a whole process, from the shell's exec to its end, in a copy of this clone with those patches and a store
   that knows nothing but the base. Patches become trees, the worktree is made, both ends are tested, state and logs are kept.
 * git: `bisect start`, `bad`, `good`, `run` and `reset` in a worktree that is there already, over commits that are there already (`git am`
-  made them); the ends are believed. What making commits and worktree took is told, and not counted.
+  made them); the ends are believed, two tests less. What making commits and worktree took is told, and not counted.
 
 Both have their repository beside the clone's store, whose objects they share (alternates), and their worktree where this tool makes its
 own: in memory where there is room. That both name the patch that was planted, and that their last trees are one, is checked. An
@@ -41,8 +41,7 @@ from patchset.store import Entry, Store
 from patchset.workspace import VENDOR_VARIABLE, Workspace
 
 RELEASE = "0.23.0"
-#: Seconds that a step may cost beside its test.
-TARGET = 0.3
+TARGET = 0.3  # seconds that a step may cost beside its test
 _PLANTED = "PLANTED = True"
 _PATCH = """\
 title = "Bench"
@@ -73,10 +72,9 @@ label = "bench"
 
 @dataclass(frozen=True)
 class Line:
-    """The base and the patches on it: id → diff, in order. ``paths`` are the files they change; ``planted`` replaces one."""
+    """The base and, by id, the diffs of the patches in order, the same with the fault, and the files that they change."""
 
     store: Store
-    tree: str
     commit: str
     diffs: Mapping[str, bytes]
     planted: Mapping[str, bytes]
@@ -87,16 +85,13 @@ class Line:
         return {**self.diffs, id: self.planted[id]}
 
     def test(self, id: str) -> str:
-        """What fails where the fault of patch *id* is in."""
+        """A command that fails where the fault of patch *id* is in."""
         return f"! grep -q '{_PLANTED}' {self.paths[id]}"
 
 
 @dataclass(frozen=True)
 class Took:
-    """One search: seconds, tests, the patch that it names, the tree of the bad end.
-
-    ``overheads`` are of each step of ours, ``steps`` their seconds; ``prepare`` is git's: making the commits, and the worktree.
-    """
+    """One search: ours with the overhead of each step and the seconds in them, git's with those for commits and worktree."""
 
     seconds: float
     tests: int
@@ -115,35 +110,34 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=20260613)
     chosen = parser.parse_args()
     by = random.Random(chosen.seed)
-    workspace = Workspace(ROOT)
+    workspace = Workspace(ROOT, Workspace(ROOT).vendor)
+    os.environ.pop(VENDOR_VARIABLE, None)  # the copy has a store of its own
     print(f"{chosen.patches} patches on vLLM {RELEASE}; {os.cpu_count()} cores; {git('--version', cwd=ROOT)}")
-    workspace.vendor.mkdir(parents=True, exist_ok=True)
     rows, wrong = [], False
+    workspace.vendor.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="bench-", dir=workspace.vendor) as folder:
         line = line_of(workspace, Path(folder), chosen.patches, by)
         clone = clone_in(Path(folder), line)
-        subprocess.run(["./inv", "--list"], cwd=clone, env=_environment(), capture_output=True, check=True)  # warms
-        print(f"{'position':<10}{'tests':>12}{'seconds':>18}{'overhead a step':>22}   not counted: git am, worktree")
-        print(f"{'':<10}{'ours':>6}{'git':>6}{'ours':>7}{'in steps':>9}{'git':>6}{'median':>10}{'max':>7}{'rest':>7}")
-        for id in by.sample(list(line.diffs), chosen.positions):
+        subprocess.run(["./inv", "--list"], cwd=clone, capture_output=True, check=True)  # warms
+        print("          tests      seconds                overhead a step   git, not counted")
+        print("position  ours  git   ours  in steps   git   median    max     am, worktree")
+        for id in by.sample(list(line.diffs), min(chosen.positions, chosen.patches)):
             mine = ours(clone, line, id)
             other = gits(Path(folder), Workspace(clone, clone / "vendor"), line, id)
             rows.append((mine, other))
             print(
-                f"{id:<10}{mine.tests:>6}{other.tests:>6}{mine.seconds:>7.2f}{mine.steps:>9.2f}{other.seconds:>6.2f}"
-                f"{statistics.median(mine.overheads):>10.3f}{max(mine.overheads):>7.3f}"
-                f"{statistics.median(sorted(mine.overheads)[:-1]):>7.3f}"
-                f"   {other.prepare[0]:.2f}, {other.prepare[1]:.2f}"
+                f"{id:<8}{mine.tests:>6}{other.tests:>5}{mine.seconds:>7.2f}{mine.steps:>10.2f}{other.seconds:>6.2f}"
+                f"{statistics.median(mine.overheads):>9.3f}{max(mine.overheads):>7.3f}"
+                f"{other.prepare[0]:>9.2f}{other.prepare[1]:>10.2f}"
             )
-            for who, found in (("ours", mine), ("git", other)):
-                if found.named != id or found.tree != mine.tree:
-                    wrong = True
-                    print(f"    {who} named {found.named or 'nothing'}, and its bad end is tree {found.tree}")
-    seconds = [sum(took.seconds for took in side) for side in zip(*rows, strict=True)]
+            if not mine.named == other.named == id or mine.tree != other.tree:
+                wrong = True
+                print(f"    wrong: ours named {mine.named} of {mine.tree}, git {other.named} of {other.tree}")
+    mines, others = (sum(took.seconds for took in side) for side in zip(*rows, strict=True))
     overheads = [overhead for mine, _ in rows for overhead in mine.overheads]
-    whole = seconds[1] + sum(sum(other.prepare) for _, other in rows)
+    whole = others + sum(sum(other.prepare) for _, other in rows)
     print(
-        f"ratio git/ours {seconds[1] / seconds[0]:.2f}x (with its commits and worktree {whole / seconds[0]:.2f}x); "
+        f"ratio git/ours {others / mines:.2f}x (with its commits and worktree {whole / mines:.2f}x); "
         f"overhead a step: median {statistics.median(overheads):.3f} s, max {max(overheads):.3f} s, wanted {TARGET} s"
     )
     return int(wrong)
@@ -156,11 +150,8 @@ def line_of(workspace: Workspace, folder: Path, count: int, by: random.Random) -
         bases = Project.read(workspace).bases(clones, print)
         tree, commit = bases.tree(RELEASE), bases.commit(RELEASE)
     store = sharing(folder / "made.git", clones)
-    candidates = [
-        (path, entry)
-        for path, entry in store.entries(tree).items()
-        if path.startswith("vllm/") and path.endswith(".py") and store.blob(entry.blob).endswith(b"\n")
-    ]
+    sources = [item for item in store.entries(tree).items() if item[0].startswith("vllm/") and item[0].endswith(".py")]
+    candidates = [(path, entry) for path, entry in sources if store.blob(entry.blob).endswith(b"\n")]
     diffs, planted, paths = {}, {}, {}
     for number, (path, entry) in enumerate(by.sample(candidates, count), 1):
         id = f"p{number:02}"
@@ -169,7 +160,7 @@ def line_of(workspace: Workspace, folder: Path, count: int, by: random.Random) -
         for into, more in ((diffs, ""), (planted, f"{_PLANTED}\n")):
             data = store.blob(entry.blob) + (added + more).encode()
             into[id] = store.diff(tree, store.with_file(tree, path, Entry(entry.mode, store.write_blob(data))))
-    return Line(clones, tree, commit, diffs, planted, paths)
+    return Line(clones, commit, diffs, planted, paths)
 
 
 def sharing(path: Path, store: Store) -> Store:
@@ -212,7 +203,7 @@ def ours(clone: Path, line: Line, id: str) -> Took:
     sharing(workspace.store, line.store).keep(f"{ARCHIVES}/{archive.sha256}", line.commit)
     words = ["./inv", "bisect", "--json", "--recipe=bench", "--good=base", "--bad=bench", f"--test={line.test(id)}"]
     started = time.perf_counter()
-    ended = subprocess.run(words, cwd=clone, env=_environment(), capture_output=True, check=False)
+    ended = subprocess.run(words, cwd=clone, capture_output=True, check=False)
     seconds = time.perf_counter() - started
     if ended.returncode:
         raise SystemExit(f"{' '.join(words)}\n{ended.stderr.decode('utf-8', 'replace')}")
@@ -250,10 +241,6 @@ def gits(folder: Path, workspace: Workspace, line: Line, id: str) -> Took:
         tests = sum(row.startswith("running ") for row in said.splitlines())
         last = git("rev-parse", "HEAD^{tree}", cwd=tree)
         return Took(ended - ready, tests, ", ".join(named), last, prepare=(ready - there, there - started))
-
-
-def _environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name != VENDOR_VARIABLE}
 
 
 if __name__ == "__main__":

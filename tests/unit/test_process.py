@@ -57,9 +57,13 @@ def test_interrupt_of_ours_kills_the_child(tmp_path: Path) -> None:
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     thread = threading.Thread(target=interrupt)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # pytest-xdist's processes ignore it
     thread.start()
-    with pytest.raises(KeyboardInterrupt):
-        python("import os, time; open('pid', 'w').write(str(os.getpid())); time.sleep(600)", tmp_path)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            python("import os, time; open('pid', 'w').write(str(os.getpid())); time.sleep(600)", tmp_path)
+    finally:
+        signal.signal(signal.SIGINT, before)
     thread.join()
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
