@@ -201,6 +201,7 @@ def bump(
 )
 def bisect(
     _: Context,
+    recipe: str = DEFAULT,
     good: str = "",
     bad: str = "",
     over: str = "",
@@ -218,7 +219,6 @@ def bisect(
     continue_: bool = False,
     log: bool = False,
     abort: bool = False,
-    recipe: str = DEFAULT,
     json: bool = False,
     fresh: bool = False,
     wait: bool = True,

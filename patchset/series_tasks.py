@@ -109,11 +109,11 @@ def backport(
     _: Context,
     id: str,
     path: list[str],
+    recipe: str = DEFAULT,
     from_: str = "",
     commit: str = "",
     repository: str = "",
     title: str = "",
-    recipe: str = DEFAULT,
     json: bool = False,
     wait: bool = True,
 ) -> None:
@@ -143,9 +143,9 @@ def backport(
 def drop(
     _: Context,
     id: str,
+    recipe: str = DEFAULT,
     reason: str = "",
     everywhere: bool = False,
-    recipe: str = DEFAULT,
     json: bool = False,
     wait: bool = True,
 ) -> None:

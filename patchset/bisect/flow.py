@@ -88,6 +88,7 @@ def verify(session: Session, good: State, bad: State) -> None:
     :raises BisectError: one of them is not what it was said to be, or the test says nothing of it.
     :raises DeclarationError: they are one and the same tree.
     """
+    session.prepare(good)  # beside the making of the bad end's tree, which can be as long
     trees = [session.trees.of(state) for state in (good, bad)]
     if trees[0] == trees[1] and not isinstance(trees[0], Stuck):
         raise DeclarationError(

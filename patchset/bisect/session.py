@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from patchset.bisect.record import Record, RunRecord, StepRecord, run_as_json, r
 from patchset.bisect.search import ahead, narrow, relevant
 from patchset.bisect.states import State, Stuck, Trees
 from patchset.bisect.trial import Slot, Subject, Trial
+from patchset.errors import PatchsetError
 from patchset.store.worktrees import Worktree
 from patchset.workspace import UNREADABLE, digest, write_atomically
 
@@ -55,8 +57,32 @@ class Session:
         self._lock = threading.RLock()
         self._slots: list[Slot] = []
         self._made = 0
+        self._preparing: threading.Thread | None = None
         # the states that this process judged: of the others not even a tree is made to see what is known of them
         self._looked: set[tuple[object, ...]] = set()
+
+    def prepare(self, state: State) -> None:
+        """Begin to write a worktree of *state*, if it is to be tested in one: the next ones are made of it in no time."""
+        tree = self.trees.of(state)
+        if self._preparing or self._slots or not self._trial.needs_worktree or isinstance(tree, Stuck):
+            return
+        if tree in self.record.runs or self._kept_runs(tree):
+            return
+
+        def write() -> None:
+            slot = self._new_slot()
+            with suppress(PatchsetError):  # the step that needs it says what is wrong
+                slot.worktree.hold(tree)
+            with self._lock:
+                self._slots.append(slot)
+
+        self._preparing = threading.Thread(target=write)
+        self._preparing.start()
+
+    def close(self) -> None:
+        """Wait for what goes on in the background."""
+        if self._preparing:
+            self._preparing.join()
 
     # -- one state -----------------------------------------------------------------------------------------------------
 
@@ -127,9 +153,9 @@ class Session:
             told = bool(same) and role != "confirm"
             if not told:
                 self.record.steps.append(step)
-            self.record.save()
             if tree:
-                self._keep(tree)
+                self._keep(tree)  # before the state: then what the state has is known for ever, also after --abort
+            self.record.save()
             if not told:
                 self._say(f"  step {len(self.record.steps)} ({role}): {state.label}: {self._told(tree, stuck)}")
 
@@ -142,12 +168,14 @@ class Session:
         return f"{seen.verdict.value}:{count}{known} {runs[-1].reason}"
 
     def _take_slot(self) -> Slot:
+        self.close()
         with self._lock:
-            if self._slots:
-                return self._slots.pop()
-            folder = self._scratch / f"slot{threading.get_ident():x}-{time.monotonic_ns():x}"
-            folder.mkdir()
-            return Slot(Worktree(self.trees.store, folder / "tree"), folder)
+            return self._slots.pop() if self._slots else self._new_slot()
+
+    def _new_slot(self) -> Slot:
+        folder = self._scratch / f"slot{threading.get_ident():x}-{time.monotonic_ns():x}"
+        folder.mkdir()
+        return Slot(Worktree(self.trees.store, folder / "tree"), folder)
 
     # -- results of earlier bisections ---------------------------------------------------------------------------------
 
@@ -155,18 +183,18 @@ class Session:
         return self._cache / digest([tree, self._trial.identity]) if self._cache else None
 
     def _recall(self, tree: str) -> bool:
-        kept = self._kept(tree)
-        try:
-            runs = (
-                [run_of_json(item, known=True) for item in json.loads((kept / "runs.json").read_bytes())]
-                if kept
-                else []
-            )
-        except UNREADABLE:
-            return False
+        runs = self._kept_runs(tree)
         if runs:
             self.record.runs[tree] = runs
         return bool(runs)
+
+    def _kept_runs(self, tree: str) -> list[RunRecord]:
+        kept = self._kept(tree)
+        try:
+            known = json.loads((kept / "runs.json").read_bytes()) if kept else []
+            return [run_of_json(item, known=True) for item in known]
+        except UNREADABLE:
+            return []
 
     def _keep(self, tree: str) -> None:
         """Keep the runs that say something, with what they printed, for later bisections."""

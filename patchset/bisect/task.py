@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -159,23 +159,25 @@ def _ask(project: Project, question: Question, record: Record | None, wish: Wish
         bring = _bringer(store, history) if history else lambda tree: None
         trees = Trees(store, bases, recipe.pin.release, bring)
         cache = None if wish.fresh else workspace.cache / "bisect"
-        session = Session(record, trial, trees, cache=cache, logs=logs, scratch=scratch, say=console.say)
-        if question.at:
-            session.judge(points[0].state(), "single")
-            result = answer.single(session, points[0].state())
-        else:
-            record.save()
-            try:
-                result = _search(project, session, recipe, points, console)
-            except (BisectError, DeclarationError) as error:
-                # it ended, and not well: nothing is left to go on with
-                record.answer = answer.document(session, answer.none(error))
+        with closing(
+            Session(record, trial, trees, cache=cache, logs=logs, scratch=scratch, say=console.say)
+        ) as session:
+            if question.at:
+                session.judge(points[0].state(), "single")
+                result = answer.single(session, points[0].state())
+            else:
                 record.save()
-                if wish.page:
-                    write_atomically(wish.page, page.page(record.answer).encode("utf-8"))
-                raise
-        record.answer = answer.document(session, result)
-        record.save()
+                try:
+                    result = _search(project, session, recipe, points, console)
+                except (BisectError, DeclarationError) as error:
+                    # it ended, and not well: nothing is left to go on with
+                    record.answer = answer.document(session, answer.none(error))
+                    record.save()
+                    if wish.page:
+                        write_atomically(wish.page, page.page(record.answer).encode("utf-8"))
+                    raise
+            record.answer = answer.document(session, result)
+            record.save()
     _publish(record.answer, wish, console)
     return record.answer
 

@@ -84,6 +84,10 @@ class Trial(Protocol):
     def identity(self) -> str:
         """What a result depends on beside the tree: equal identities give equal results."""
 
+    @property
+    def needs_worktree(self) -> bool:
+        """Is each run in a worktree of the tree?"""
+
     def run(self, subject: Subject, slot: Slot, log: Path, started: Started) -> Run:
         """Run it once; its output goes to *log*."""
 
@@ -108,6 +112,11 @@ class Command:
         machine = [platform.system(), platform.release(), platform.machine(), sys.version]
         stage = self.installer.identity if self.installer else "tree"
         return digest(["command", self.text, self.timeout, _named_files(self.text), telling, machine, stage])
+
+    @property
+    def needs_worktree(self) -> bool:
+        """Not with a wheel."""
+        return self.installer is None
 
     def run(self, subject: Subject, slot: Slot, log: Path, started: Started) -> Run:
         """Run it once."""
@@ -147,6 +156,11 @@ class Probing:
         """The probe's program and the laboratory."""
         return digest(["probe", sha256(self.patch.probe.read_bytes()).hexdigest(), self.check, self.lab.identity])
 
+    @property
+    def needs_worktree(self) -> bool:
+        """Not where its verdict is known already."""
+        return False
+
     def run(self, subject: Subject, slot: Slot, log: Path, started: Started) -> Run:
         """Run it once; a verdict that is known of this tree is taken."""
         tree, began = subject.tree, time.monotonic()
@@ -181,6 +195,11 @@ class Smoking:
         stage = self.installer.identity if self.installer else "tree"
         own = sources_digest(Path(__file__).parents[1] / "smoke")
         return digest(["smoke", own, self.lane, self.kernels, _SEED, self.lab.identity, stage])
+
+    @property
+    def needs_worktree(self) -> bool:
+        """Not with a wheel."""
+        return self.installer is None
 
     def run(self, subject: Subject, slot: Slot, log: Path, started: Started) -> Run:
         """Run it once."""

@@ -130,6 +130,11 @@ class Coin:
         """None of it is reused."""
         return "coin"
 
+    @property
+    def needs_worktree(self) -> bool:
+        """It looks at no file."""
+        return False
+
     def is_bad(self, subject: Subject) -> bool:
         """Is it on the bad side?"""
         return self._culprits <= set(subject.patches)
