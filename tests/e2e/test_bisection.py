@@ -30,7 +30,7 @@ def found(inv: Inv, *words: str) -> Any:
 def test_pointer_rule_that_was_swapped_since_the_lock_is_found_by_the_probe(inv: Inv, clone: Path) -> None:
     lock = clone / "recipes" / "b70-0.23.lock"
     diff = clone / "recipes" / "patches" / MAMBA / "0.22-0.23.patch"
-    right, wrong = (b"src_ptrs=make_buffer(n, dtype=%s)" % name for name in (b"_ADDRESS_DTYPE", b"torch.int32"))
+    right, wrong = (b"src_ptrs=make_buffer(n, dtype=%s)" % name for name in (b"_ADDRESS_DTYPE", b"torch.int64"))
     assert inv("apply", "-r", "b70-0.23").status == 0  # its trees are in the store
     text = diff.read_bytes()
     assert text.count(right) == 1

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from made_bump import (
@@ -142,11 +143,12 @@ def test_change_of_a_patch_edited_in_between_is_asked_about_anew(
 def test_change_of_a_patch_resolved_before_and_edited_since_is_asked_about_anew(
     make: Make, bench: Store, make_tree: Callable[..., str]
 ) -> None:
-    project = make({"0.20.0": BROKEN, "0.21.0": {"a.py": CLASH, "b.py": CLASH}})
+    project = make({"0.20.0": BROKEN, "0.21.0": {"a.py": CLASH, "b.py": CLASH.replace(b"# other", b"# another")}})
     start(project, "0.21.0")
     settle(conflicted(project))
     second = go_on(project)
     assert isinstance(second, Stopped) and second.clash.patch == "mend-b"
+    settle(conflicted(project).with_name("b.py"))
     edit(project, bench, make_tree)
     again = go_on(project)
     assert isinstance(again, Stopped) and again.clash.patch == "mend-a"
@@ -205,9 +207,18 @@ def large(make: Make) -> Project:
     return make({"0.20.0": {"a.py": BROKEN} | LARGE, "0.21.0": {"a.py": CLASH} | LARGE})
 
 
-def test_checkout_that_finds_no_room_is_said_and_nothing_is_left(large: Project) -> None:
-    before = declared(large)
-    with no_room(500_000), pytest.raises(WorktreeError, match="conflict of mend-a cannot be laid out") as error:
+def test_checkout_that_finds_no_room_is_said_and_nothing_is_left(
+    large: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, real = declared(large), flow.laid_out
+
+    @contextmanager
+    def cramped(*words: Any) -> Iterator[str]:
+        with no_room(500_000), real(*words) as written:
+            yield written
+
+    with monkeypatch.context() as patched, pytest.raises(WorktreeError, match="mend-a cannot be laid out") as error:
+        patched.setattr(flow, "laid_out", cramped)
         start(large, "0.21.0")
     assert error.value.where == str(conflicted(large).parent) and "MB are free" in error.value.next
     assert declared(large) == before and bump.status(large) is None
