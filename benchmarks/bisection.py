@@ -14,7 +14,7 @@ line that the test looks for. Both sides get the same test, a shell command that
 
 Both have their repository beside the clone's store, whose objects they share (alternates), and their worktree where this tool makes its
 own: in memory where there is room. That both name the patch that was planted, and that their last trees are one, is checked. An
-overhead a step is a step's time less that of its test; the first one has the whole worktree to write.
+overhead a step is a step's time less that of its test; the first worktree is written before the first step, and is in ours.
 """
 
 from __future__ import annotations

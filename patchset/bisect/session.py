@@ -99,6 +99,7 @@ class Session:
         return self._judge(state, role, runs or self.record.question.repeat, _Killer())
 
     def _judge(self, state: State, role: str, wanted: int, killer: _Killer) -> Tally:
+        self.close()  # the first worktree is no part of a step
         began = time.monotonic()
         tree = self.trees.of(state)
         if isinstance(tree, Stuck):
@@ -168,7 +169,6 @@ class Session:
         return f"{seen.verdict.value}:{count}{known} {runs[-1].reason}"
 
     def _take_slot(self) -> Slot:
-        self.close()
         with self._lock:
             return self._slots.pop() if self._slots else self._new_slot()
 

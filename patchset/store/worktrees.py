@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 from patchset.store.trees import Trees
@@ -18,8 +20,8 @@ class Worktree:
         self.directory = directory
         directory.mkdir(parents=True)
         # Beside the directory, not in it: a test that looks at its directory sees the tree and nothing of ours.
-        index = directory.with_name(directory.name + ".index")
-        self._extra = {"GIT_INDEX_FILE": str(index)}
+        self._index = directory.with_name(directory.name + ".index")
+        self._extra = {"GIT_INDEX_FILE": str(self._index)}
         self._words = ("--work-tree", str(directory.resolve()))
 
     def hold(self, tree: str) -> Path:
@@ -27,7 +29,22 @@ class Worktree:
 
         :raises StoreError: git could not.
         """
+        first = not self._index.exists()
         self._store.run(*self._words, "read-tree", "--reset", "-u", tree, extra=self._extra)
+        if first:
+            self._age()
         # twice --force: a repository that a test made in there goes too
         self._store.run(*self._words, "clean", "--force", "--force", "-d", "-x", "--quiet", extra=self._extra)
         return self.directory
+
+    def _age(self) -> None:
+        """Date all files a minute back, in the index too.
+
+        Files and index of one second could have been changed after it was written, so git would read every file at each
+        of the next steps (`git help update-index`, "racy"). What a test changes gets today's time, and is seen.
+        """
+        past = time.time() - 60
+        for folder, _, names in os.walk(self.directory):
+            for name in names:
+                os.utime(os.path.join(folder, name), (past, past), follow_symlinks=False)
+        self._store.run(*self._words, "update-index", "-q", "--refresh", extra=self._extra)
