@@ -72,6 +72,16 @@ class _Lost:
 
 
 @dataclass(frozen=True)
+class _Changed:
+    """A file that is not what it was, by its path, the folders above it and its ending. ``old``: it was there before."""
+
+    path: str
+    folders: tuple[str, ...]
+    kind: str
+    old: bool
+
+
+@dataclass(frozen=True)
 class Explainer:
     """Explains on the bases of *trees* (release → tree id, ascending), which are all in *store*."""
 
@@ -80,7 +90,7 @@ class Explainer:
     donor_file: DonorFile
     _goes: dict[tuple[Variant, str], bool] = field(default_factory=dict)
     _renames: dict[tuple[str, str], Mapping[str, tuple[str, int]]] = field(default_factory=dict)
-    _changed: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    _changed: dict[tuple[str, str], tuple[_Changed, ...]] = field(default_factory=dict)
 
     def why(self, release: str, variant: Variant) -> Why:
         """Why *variant* does not go in on *release*, which must be one of the trees."""
@@ -179,20 +189,26 @@ class Explainer:
 
     def _candidates(self, origin: str, tree: str, lost: Sequence[_Lost]) -> list[str]:
         """Files of *tree* that differ from *origin*'s and could hold what is lost, the likeliest first."""
-        if (origin, tree) not in self._changed:
-            self._changed[origin, tree] = self.store.changed_paths(origin, tree)
         kinds = {PurePosixPath(item.path).suffix for item in lost}
         homes = {PurePosixPath(item.path).parent.parts for item in lost}
-        near: dict[PurePosixPath, int] = {}
+        near: dict[tuple[str, ...], int] = {}
         ranked = []
-        for other in self._changed[origin, tree]:
-            path = PurePosixPath(other)
-            if path.suffix not in kinds or not self.store.entry(tree, other):
-                continue
-            if path.parent not in near:
-                near[path.parent] = max(_shared(home, path.parent.parts) for home in homes)
-            ranked.append((self.store.entry(origin, other) is not None, -near[path.parent], other))
-        return [other for _, _, other in sorted(ranked)[:_FILES]]
+        for other in self._changed_files(origin, tree):
+            if other.kind in kinds:
+                if other.folders not in near:
+                    near[other.folders] = max(_shared(home, other.folders) for home in homes)
+                ranked.append((other.old, -near[other.folders], other.path))
+        return [path for _, _, path in sorted(ranked)[:_FILES]]
+
+    def _changed_files(self, origin: str, tree: str) -> tuple[_Changed, ...]:
+        """The files of *tree* that differ from *origin*'s; many patches ask for the same two."""
+        if (origin, tree) not in self._changed:
+            paths = [path for path in self.store.changed_paths(origin, tree) if self.store.entry(tree, path)]
+            self._changed[origin, tree] = tuple(
+                _Changed(path, at.parent.parts, at.suffix, self.store.entry(origin, path) is not None)
+                for path, at in ((path, PurePosixPath(path)) for path in paths)
+            )
+        return self._changed[origin, tree]
 
     def _renamed(self, origin: str | None, tree: str, path: str) -> tuple[str | None, int]:
         """Where *path* of *origin* is in *tree*, and how alike the two are in percent; (None, 0) if that cannot be told.

@@ -107,7 +107,8 @@ def _neighbours(answer: dict[str, Any]) -> list[str]:
 
 def _counted(answer: dict[str, Any]) -> list[str]:
     changes, tests = answer["changes"], answer["tests"]
-    return [f"{tests} tests after the two ends, for {changes} changes (ceil(log2) is {answer['bound']})"]
+    plural = "" if tests == 1 else "s"
+    return [f"{tests} test{plural} after the two ends, for {changes} changes (ceil(log2) is {answer['bound']})"]
 
 
 def _span(answer: dict[str, Any]) -> list[str]:

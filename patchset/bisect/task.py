@@ -350,6 +350,8 @@ def _between(session: Session, good: Point, bad: Point, console: Console) -> lis
         raise DeclarationError("one end is a commit, and the other is not", next="name both as commit:REV, or none")
     if ends:
         return _commits(session, Path(session.record.question.history), good, bad, ends)
+    if good.release == bad.release:  # two trees, or a release's archive and a checkout near it: nothing lies between
+        return [flow.Base(point.text, point.release, point.base) for point in (good, bad)]
     low, high = sorted((Version(good.release), Version(bad.release)))
     releases = [release for release in bases.upstream.releases if low <= Version(release) <= high]
     if Version(good.release) > Version(bad.release):
