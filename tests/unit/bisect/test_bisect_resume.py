@@ -161,9 +161,12 @@ class Bisected:
 
 
 @pytest.fixture(scope="module")
-def twelve(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """p01 to p12, each with a file of its own."""
-    return numbered(tmp_path_factory.mktemp("twelve") / "clone", 12)
+def twelve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """p01 to p12, each with a file of its own. What killed runs left in memory is swept at the end, as the next task would."""
+    project = numbered(tmp_path_factory.mktemp("twelve") / "clone", 12)
+    yield project
+    with project.workspace.only_run("sweep", wait=True, say=lambda text: None):
+        pass
 
 
 @pytest.fixture
