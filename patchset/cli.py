@@ -53,7 +53,8 @@ def reporting(as_json: bool) -> Iterator[Console]:
         raise Exit(code=failure.exit_code) from error
     except KeyboardInterrupt:
         stopped = Interrupted(
-            "interrupted; nothing half done was kept", next="run it again: what was finished is reused"
+            "interrupted; nothing half done was kept",
+            next="run it again, with --continue if the task has that: what was finished is reused",
         )
         console.error(stopped)
         raise Exit(code=stopped.exit_code) from None

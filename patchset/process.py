@@ -84,6 +84,7 @@ def run(
     stdin: bytes = b"",
     log: Path | None = None,
     started: Callable[[Callable[[], None]], None] = lambda kill: None,
+    alone: bool = False,
 ) -> Finished:
     """Run *argv* to its end in a process group of its own, and return what became of it. Never raises for a bad status.
 
@@ -91,6 +92,7 @@ def run(
     :param log: a file that gets both streams as they come, so that a killed run leaves its evidence;
         ``stdout`` of the result then holds both.
     :param started: is told how to kill the group from another thread.
+    :param alone: what it leaves running in its group is killed when it ends.
     :raises MissingTool: the program is not there, or is none.
     """
     words = tuple(os.fspath(word) for word in argv)
@@ -121,6 +123,8 @@ def run(
             timed_out = True
             _kill_group(child)
             out, err = child.communicate()
+        if alone:
+            _kill_group(child)
     except BaseException:
         # Ctrl-C, or the interpreter is going down: a build left running would go on writing into folders that the
         # next run takes for its own.

@@ -108,7 +108,8 @@ def verify(session: Session, good: State, bad: State) -> None:
         raise BisectError(
             f"the good end is bad: {_why(session, good)}",
             where=good.label,
-            next="name another --good; if the test itself is wrong: ./inv bisect --at REF --test … runs it once",
+            next="name another --good; --fresh, if what is known from before does not hold any more; or mend the test: "
+            "./inv bisect --at REF --test … runs it once",
         )
     if tallies[1].verdict is Verdict.GOOD:
         raise BisectError(

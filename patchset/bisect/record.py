@@ -31,7 +31,7 @@ _KEYS = {"format", "question", "fingerprint", "steps", "runs", "answer"}
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked, as flags. ``good`` may be empty for a single step (``at``); times are in seconds."""
+    """What is asked, as flags. ``good`` may be empty for a single step (``at``); times are in seconds; ``here``: where it was asked."""
 
     recipe: str
     good: str
@@ -47,6 +47,7 @@ class Question:
     minimize: bool = False
     drop_one: bool = False
     history: str = ""
+    here: str = ""
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from patchset.bisect.session import Session
 from patchset.bisect.states import Stuck, Trees
 from patchset.bisect.trial import Command, Probing, Smoking, Trial, require_shell
 from patchset.console import Console
-from patchset.errors import BisectError, DeclarationError
+from patchset.errors import BisectError, DeclarationError, WorktreeError
 from patchset.recipe import Recipe
 from patchset.resolve import Project
 from patchset.store import Store, elsewhere
@@ -63,9 +62,11 @@ def run(project: Project, question: Question, wish: Wish, console: Console) -> d
             else "nothing is asked for: name --good REF and --bad REF, --at REF, --continue, --log or --abort",
             next="./inv --help bisect",
         )
+    home = folder(project.workspace)
     if wish.page:
         frame.require_place(wish.page, page.TITLE)
-    home = folder(project.workspace)
+        if home in wish.page.parents:
+            raise WorktreeError("that is where the state is kept", where=str(wish.page), next="name another file")
     if wish.abort:
         show.show_aborted(console, _abort(home))
         return None
@@ -85,8 +86,24 @@ def run(project: Project, question: Question, wish: Wish, console: Console) -> d
             where=str(record.file),
             next="./inv bisect --continue, or ./inv bisect --abort",
         )
+    if not wish.go_on:
+        question = _placed(question)
     _check(question)
     return _ask(project, question, record if wish.go_on else None, wish, console)
+
+
+def _placed(question: Question) -> Question:
+    """*question* with the place where it was asked, and its files named from the root: --continue may be typed elsewhere."""
+    here = Path.cwd()
+
+    def absolute(ref: str) -> str:
+        whole, colon, part = ref.partition(":")
+        named = whole.endswith((".lock", ".json", ".toml")) and (here / whole).is_file()
+        return f"{here / whole}{colon}{part}" if named else ref
+
+    ends = {name: absolute(getattr(question, name)) for name in ("good", "bad", "at")}
+    history = str(here / question.history) if question.history else ""
+    return replace(question, here=str(here), history=history, **ends)
 
 
 def _publish(document: dict[str, Any], wish: Wish, console: Console) -> None:
@@ -102,11 +119,38 @@ def _require(record: Record | None) -> Record:
 
 
 def _abort(home: Path) -> bool:
+    _require_ours(home)
     there = home.exists()
+    _clear(home)
+    return there
+
+
+def _require_ours(home: Path) -> None:
+    """:raises WorktreeError: something is where the state goes, and it is not of a bisection."""
+    if home.is_symlink() or (home.exists() and not home.is_dir()):
+        what = "there is something else than the folder of a bisection"
+    elif home.is_dir() and not (home / "state.json").is_file() and any(not _is_ours(path) for path in home.iterdir()):
+        what = "there are files that no bisection wrote"
+    else:
+        return
+    raise WorktreeError(
+        what, where=str(home), next="move it elsewhere; work/bisect is where a bisection keeps its state"
+    )
+
+
+def _is_ours(path: Path) -> bool:
+    return path.suffix in (".log", ".part") or path.name == "state.json"
+
+
+def _clear(home: Path) -> None:
+    """Remove what bisections wrote to *home*, and *home* if that is all there was."""
     # the state goes first: what is left of the rest then belongs to nothing
     (home / "state.json").unlink(missing_ok=True)
-    shutil.rmtree(home, ignore_errors=True)
-    return there
+    for path in list(home.iterdir()) if home.is_dir() else []:
+        if _is_ours(path) and not path.is_dir():
+            path.unlink()
+    with suppress(OSError):
+        home.rmdir()
 
 
 def _check(question: Question) -> None:
@@ -158,7 +202,7 @@ def _ask(project: Project, question: Question, record: Record | None, wish: Wish
         record = record or Record(logs / "state.json", question, fingerprint)
         bring = _bringer(store, history) if history else lambda tree: None
         trees = Trees(store, bases, recipe.pin.release, bring)
-        cache = None if wish.fresh else workspace.cache / "bisect"
+        cache = None if wish.fresh or question.at else workspace.cache / "bisect"
         with closing(
             Session(record, trial, trees, cache=cache, logs=logs, scratch=scratch, say=console.say)
         ) as session:
@@ -199,7 +243,8 @@ def _room(workspace: Workspace, home: Path, *, single: bool) -> Iterator[tuple[P
     """(where state and logs go, scratch). A single step leaves a bisection that is under way alone."""
     logs = workspace.logs / "bisect-step" if single else home
     if single or not (home / "state.json").exists() or _is_done(home / "state.json"):
-        shutil.rmtree(logs, ignore_errors=True)
+        _require_ours(logs)
+        _clear(logs)
     logs.mkdir(parents=True, exist_ok=True)
     with workspace.scratch() as scratch:
         yield logs, scratch
@@ -241,7 +286,7 @@ def _trial(project: Project, question: Question, recipe: Recipe, store: Store, f
     if not words:
         raise DeclarationError("the test is empty", next='--test smoke, --test "probe ID", or --test "COMMAND"')
     require_shell()
-    return Command(question.test, question.timeout, Path.cwd(), workspace, installer)
+    return Command(question.test, question.timeout, Path(question.here), workspace, installer)
 
 
 def _probing(project: Project, question: Question, words: list[str], laboratory: lab.Lab, fresh: bool) -> Probing:

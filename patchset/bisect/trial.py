@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import platform
 import re
-import shlex
 import signal
 import sys
 import time
@@ -27,10 +27,14 @@ from patchset.probe import Finding, Verdict, probe
 from patchset.store.worktrees import Worktree
 from patchset.workspace import Workspace, digest, sources_digest
 
-#: What of the environment can change what a command finds; the rest (a terminal, a session) is not part of a result's key.
-_TELLING = re.compile(
-    r"PATH|PYTHON.*|LD_.*|VIRTUAL_ENV|CONDA_PREFIX|(VLLM|TORCH|PYTORCH|TRITON|ZE|SYCL|ONEAPI|CUDA|HF|OMP|CCL|IGC)_.*"
+#: What of the environment tells of a terminal or a session, and not of a result: the rest is part of a result's key.
+_NOISE = re.compile(
+    r"_|PWD|OLDPWD|SHLVL|TERM|COLORTERM|COLUMNS|LINES|NO_COLOR|LS_COLORS|DISPLAY|WINDOWID|STY|MAIL|PS\d|DESKTOP_SESSION"
+    r"|INVOCATION_ID|JOURNAL_STREAM|PATCHSET_HELD"
+    r"|(TERM|SSH|XDG|DBUS|WAYLAND|TMUX|PROMPT|HIST|LESS|SYSTEMD|GPG|VTE|KONSOLE|GNOME|GTK|QT|KDE|SESSION|PYTEST)_?.*"
 )
+#: A word of a command that can name a file, and what makes it one that is written.
+_WORD = re.compile(r"(>{1,2}\|?\s*)?([^\s'\"`;|&<>()=:,]+)")
 #: A seed of the smoke's inputs that all steps share: two trees are compared on the same numbers.
 _SEED = "20260613"
 
@@ -105,13 +109,17 @@ class Command:
     clone: Workspace
     installer: Installer | None = None
 
-    @property
+    @functools.cached_property
     def identity(self) -> str:
-        """The command, the files that it names, the machine, and what of the environment can change its result."""
-        telling = {name: value for name, value in os.environ.items() if _TELLING.fullmatch(name)}
+        """The command, the files that it reads by name, the place, the machine and the environment, as they are at first.
+
+        What such a file reads in its turn is not seen.
+        """
+        telling = {name: value for name, value in os.environ.items() if not _NOISE.fullmatch(name)}
         machine = [platform.system(), platform.release(), platform.machine(), sys.version]
         stage = self.installer.identity if self.installer else "tree"
-        return digest(["command", self.text, self.timeout, _named_files(self.text), telling, machine, stage])
+        files = _named_files(self.text, self.here)
+        return digest(["command", self.text, self.timeout, str(self.here), files, telling, machine, stage])
 
     @property
     def needs_worktree(self) -> bool:
@@ -136,7 +144,7 @@ class Command:
             where = slot.worktree.hold(subject.tree)
         env = {**env, **self.clone.held()}
         ended = process.run(
-            ["/bin/sh", "-c", self.text], cwd=where, env=env, timeout=self.timeout, log=log, started=started
+            ["/bin/sh", "-c", self.text], cwd=where, env=env, timeout=self.timeout, log=log, started=started, alone=True
         )
         return Run(*_judge(ended, self.timeout), ended.seconds)
 
@@ -241,17 +249,24 @@ def _judge(ended: process.Finished, timeout: float) -> tuple[Result, str]:
         return Result.BAD, f"status {status}{hint if status == 127 else ''}{f': {last[:200]}' if last else ''}"
     number = -status if status < 0 else status - 128
     names = {item.value: item.name for item in signal.Signals}
-    return Result.SKIPPED, f"ended by {names.get(number, f'signal {number}')} (to call that bad: COMMAND || exit 1)"
+    if number not in names:
+        return Result.SKIPPED, f"status {status} (to call that bad: COMMAND || exit 1)"
+    return Result.SKIPPED, f"ended by {names[number]} (to call that bad: COMMAND || exit 1)"
 
 
-def _named_files(command: str) -> list[list[str]]:
-    """Files that the words of *command* name, with the hash of their content: a changed script is another test."""
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        return []
-    files = [Path(word) for word in words if os.path.isabs(word) and os.path.isfile(word)]
-    return [[str(path), sha256(path.read_bytes()).hexdigest()] for path in files if os.access(path, os.R_OK)]
+def _named_files(command: str, here: Path) -> list[list[str]]:
+    """Files that *command* names by absolute path and does not write, with the hash of their content.
+
+    A changed script is another test; a log that it writes is none.
+    """
+    known = {**os.environ, "PATCHSET_HERE": str(here)}
+    found = {}
+    for written, word in _WORD.findall(command):
+        named = re.sub(r"\$\{?(\w+)\}?", lambda name: known.get(name[1], ""), word)
+        path = Path(os.path.expanduser(named))
+        if not written and path.is_absolute() and path.is_file() and os.access(path, os.R_OK):
+            found[str(path)] = sha256(path.read_bytes()).hexdigest()
+    return [list(item) for item in sorted(found.items())]
 
 
 def require_shell() -> None:

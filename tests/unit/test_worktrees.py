@@ -7,6 +7,9 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from patchset.errors import WorktreeError
 from patchset.store import Store
 from patchset.store.worktrees import Worktree
 
@@ -57,3 +60,32 @@ def test_files_are_older_than_the_index_so_that_git_need_not_read_them(
     directory = worktree.hold(make_tree(FILES))
     index = (tmp_path / "it" / "tree.index").stat().st_mtime
     assert all(path.stat().st_mtime < index - 30 for path in directory.rglob("*") if path.is_file())
+
+
+def test_repository_that_was_made_at_the_top_or_among_files_of_the_tree_goes_too(
+    bench: Store, make_tree: Callable[..., str], tmp_path: Path
+) -> None:
+    worktree, tree = Worktree(bench, tmp_path / "it" / "tree"), make_tree(FILES)
+    directory = worktree.hold(tree)
+    for place in (directory, directory / "d"):
+        subprocess.run(["git", "init", "-q", str(place)], check=True)
+    (directory / "c.py").unlink()
+    assert held(worktree.hold(tree)) == FILES
+    assert not (directory / ".git").exists() and not (directory / "d" / ".git").exists()
+
+
+def test_what_was_put_in_the_place_of_the_directory_is_left_alone(
+    bench: Store, make_tree: Callable[..., str], tmp_path: Path
+) -> None:
+    worktree, tree = Worktree(bench, tmp_path / "it" / "tree"), make_tree(FILES)
+    directory, victim = worktree.hold(tree), tmp_path / "victim"
+    victim.mkdir()
+    (victim / "mine.txt").write_text("mine")
+    directory.rename(directory.with_name("old"))
+    directory.symlink_to(victim)
+    with pytest.raises(WorktreeError, match="put in its place"):
+        worktree.hold(tree)
+    assert held(victim) == {"mine.txt": b"mine"}
+    directory.unlink()
+    with pytest.raises(WorktreeError, match="is gone"):
+        worktree.hold(tree)
