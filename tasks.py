@@ -9,7 +9,7 @@ from pathlib import Path
 
 from invoke import Context, Exit, task
 
-from patchset.cli import DEFAULT, WORKSPACE, help_for, job, reporting
+from patchset.cli import DEFAULT, WORKSPACE, help_for, job, number, reporting, whole
 from patchset.errors import BisectError, SeriesError
 from patchset.series_tasks import backport, diff, drop, edit, export, graph, import_, lint, move, new
 from patchset.workspace import write_atomically
@@ -209,9 +209,9 @@ def bisect(
     stage: str = "tree",
     history: str = "",
     series: str = "",
-    repeat: int = 1,
-    timeout: float = 1800.0,
-    jobs: int = 1,
+    repeat: str = "1",
+    timeout: str = "1800",
+    jobs: str = "1",
     minimize: bool = False,
     drop_one: bool = False,
     at: str = "",
@@ -228,8 +228,10 @@ def bisect(
         from patchset.bisect import answer, task
         from patchset.bisect.record import Question
 
+        runs, side_by_side = whole("--repeat", repeat), whole("--jobs", jobs)
+        seconds = number("--timeout", timeout)
         question = Question(
-            recipe, good, bad, at, over, test, stage, series, repeat, timeout, jobs, minimize, drop_one, history
+            recipe, good, bad, at, over, test, stage, series, runs, seconds, side_by_side, minimize, drop_one, history
         )
         wish = task.Wish(continue_, log, abort, fresh, Path(html).resolve() if html else None)
         document = task.run(project, question, wish, console)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from invoke import Exit
 
 from patchset.console import Console
-from patchset.errors import Interrupted, PatchsetError
+from patchset.errors import DeclarationError, Interrupted, PatchsetError
 from patchset.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -76,3 +76,25 @@ def job(name: str, as_json: bool, wait: bool) -> Iterator[tuple[Console, Project
         with WORKSPACE.only_run(name, wait=wait, say=console.say):
             finish_changes(WORKSPACE.journal)
             yield console, Project.read(WORKSPACE)
+
+
+def whole(flag: str, text: str) -> int:
+    """The whole number that a person wrote for *flag*; Invoke's own reading of one ends in a traceback.
+
+    :raises DeclarationError: it is none.
+    """
+    try:
+        return int(text)
+    except ValueError as error:
+        raise DeclarationError(f"{flag} {text} is no whole number", next=f"{flag} 1") from error
+
+
+def number(flag: str, text: str) -> float:
+    """The number that a person wrote for *flag*.
+
+    :raises DeclarationError: it is none.
+    """
+    try:
+        return float(text)
+    except ValueError as error:
+        raise DeclarationError(f"{flag} {text} is no number", next=f"{flag} 600") from error

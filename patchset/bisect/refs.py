@@ -80,6 +80,8 @@ class Refs:
         return self._whole(ref)
 
     def _whole(self, ref: str) -> Point:
+        if Path(ref).exists() and not Path(ref).is_file() and ref.endswith((".lock", ".json")):
+            raise DeclarationError("not a file", where=ref, next="name a lock or receipt")  # a pipe would never end
         if ref.endswith(".lock"):
             lock = read_lock(Path(ref))
             if lock is None:

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from made_bisect import again, answer, document, go_on, ids, numbered
 
+from patchset import cli
 from patchset.bisect import task
 from patchset.bisect.record import Question
 from patchset.console import Console
-from patchset.errors import BisectError, WorktreeError
+from patchset.errors import BisectError, DeclarationError, WorktreeError
 from patchset.resolve import Project
 
 FIFTH = "test ! -e f05.py"
@@ -123,3 +124,17 @@ def test_test_that_removes_its_worktree_is_told_so(eight: Project) -> None:
 def test_status_that_no_signal_has_is_named_as_it_is(eight: Project) -> None:
     made = task.run(eight, Question("r", "", "", at="r", test="exit 255"), task.Wish(), Console())
     assert made and "status 255" in made["answer"]["step"]["reason"]
+
+
+@pytest.mark.parametrize("name", ["it.json", "it.lock"])
+def test_pipe_is_no_lock_and_not_waited_for(eight: Project, tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(DeclarationError, match="not a file"):
+        answer(eight, bad=str(tmp_path / name), test="true")
+
+
+@pytest.mark.parametrize("text", ["1e3", "abc", "", "1.5"])
+def test_number_that_is_none_is_told_so(text: str) -> None:
+    with pytest.raises(DeclarationError, match=r"--repeat .*is no whole number"):
+        cli.whole("--repeat", text)
+    assert cli.number("--timeout", "1.5") == 1.5
