@@ -131,7 +131,7 @@ def test_planted_conflict_is_resolved_killed_and_gone_on_with(
         if not inv("bump", "--status", "--json").json["under_way"]:
             break
         stopped = inv("bump", "--continue", "--json")
-    # Once, on a machine with much else to do, a question came a second time: nothing was lost, and the cause is not known.
+    # Once, on a machine with much else to do, a question came a second time; the cause is not known.
     assert list(dict.fromkeys(asked)) == [MAMBA, "mtp-boundary"] and len(asked) <= 3
     recipe = cut / "recipes" / "b70-0.24.toml"
     assert recipe.is_file() and recipe.with_suffix(".lock").is_file()
