@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from invoke import Exit
 
@@ -78,15 +78,15 @@ def job(name: str, as_json: bool, wait: bool) -> Iterator[tuple[Console, Project
             yield console, Project.read(WORKSPACE)
 
 
+_Number = TypeVar("_Number", int, float)
+
+
 def whole(flag: str, text: str) -> int:
     """The whole number that a person wrote for *flag*; Invoke's own reading of one ends in a traceback.
 
     :raises DeclarationError: it is none.
     """
-    try:
-        return int(text)
-    except ValueError as error:
-        raise DeclarationError(f"{flag} {text} is no whole number", next=f"{flag} 1") from error
+    return _read(int, flag, text, "whole number", "1")
 
 
 def number(flag: str, text: str) -> float:
@@ -94,7 +94,11 @@ def number(flag: str, text: str) -> float:
 
     :raises DeclarationError: it is none.
     """
+    return _read(float, flag, text, "number", "600")
+
+
+def _read(kind: Callable[[str], _Number], flag: str, text: str, name: str, example: str) -> _Number:
     try:
-        return float(text)
+        return kind(text)
     except ValueError as error:
-        raise DeclarationError(f"{flag} {text} is no number", next=f"{flag} 600") from error
+        raise DeclarationError(f"{flag} {text} is no {name}", next=f"{flag} {example}") from error

@@ -42,7 +42,7 @@ _STYLES = {
 }
 
 
-#: What would make a terminal do something: controls but tab and newline, and lone surrogates that no encoding has.
+#: What would make a terminal do something: controls but tab and newline.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 

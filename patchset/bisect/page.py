@@ -19,12 +19,12 @@ def page(document: Mapping[str, Any]) -> str:
     """The page of *document* (as ``bisect.schema.json`` describes it); the same document gives the same text."""
     environment = frame.environment(Path(__file__).parent)
     style = environment.get_template(f"{_NAME}.css.jinja").render()
+    head, *rest = lines(document["answer"])
     return environment.get_template(f"{_NAME}.html.jinja").render(
         title=TITLE,
         document=document,
-        answer=document["answer"],
-        head=lines(document["answer"])[0],
-        rest=lines(document["answer"])[1:],
+        head=head,
+        rest=rest,
         tracks=tracks(document),
         policy=frame.policy(style),
         style=frame.markup(style),

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from patchset.bisect.evidence import Result, Tally, Verdict, side
+from patchset.bisect.evidence import Tally, Verdict, side
 from patchset.bisect.record import Record, RunRecord, StepRecord, run_as_json, run_of_json
 from patchset.bisect.search import ahead, narrow, relevant
 from patchset.bisect.states import State, Stuck, Trees
@@ -286,7 +286,3 @@ class _Killer:
         with self._lock:
             self.killed = True
             self._kill()
-
-
-#: What a run that says nothing is called in an answer.
-SILENT = (Result.SKIPPED, Result.CANNOT_BUILD, Result.CANNOT_LOAD)

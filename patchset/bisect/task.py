@@ -107,9 +107,13 @@ def _placed(question: Question) -> Question:
 
 
 def _publish(document: dict[str, Any], wish: Wish, console: Console) -> None:
+    _write_page(document, wish)
+    show.show(console, document)
+
+
+def _write_page(document: dict[str, Any], wish: Wish) -> None:
     if wish.page:
         write_atomically(wish.page, page.page(document).encode("utf-8"))
-    show.show(console, document)
 
 
 def _require(record: Record | None) -> Record:
@@ -217,8 +221,7 @@ def _ask(project: Project, question: Question, record: Record | None, wish: Wish
                     # it ended, and not well: nothing is left to go on with
                     record.answer = answer.document(session, answer.none(error))
                     record.save()
-                    if wish.page:
-                        write_atomically(wish.page, page.page(record.answer).encode("utf-8"))
+                    _write_page(record.answer, wish)
                     raise
             record.answer = answer.document(session, result)
             record.save()
@@ -410,11 +413,10 @@ def _between(session: Session, good: Point, bad: Point, console: Console) -> lis
 def _commits(session: Session, history: Path, good: Point, bad: Point, ends: list[str]) -> list[flow.Base]:
     """The commits between two ends of one line, the older end being either."""
     store = session.trees.store
-    newer = elsewhere.read_commit_id(store, history, ends[1])
     try:
-        listed = elsewhere.commits_between(store, history, ends[0], newer)
+        listed = elsewhere.commits_between(store, history, *ends)
     except DeclarationError:
-        listed = tuple(reversed(elsewhere.commits_between(store, history, newer, ends[0])))
+        listed = tuple(reversed(elsewhere.commits_between(store, history, *reversed(ends))))
     return [flow.Base(f"commit {item.oid[:12]} ({item.subject})", good.release, item.tree) for item in listed]
 
 
