@@ -1,6 +1,6 @@
 """The tasks, thin: parse, call one function of the engine, print. `./inv --list` shows them, `./inv --help TASK` one.
 
-Those that change or compare series are in :mod:`patchset.series_tasks`.
+Those that change or compare series are in :mod:`patchset.series_tasks`, those about wheels in :mod:`patchset.wheel_tasks`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from invoke import Context, Exit, task
 from patchset.cli import DEFAULT, WORKSPACE, help_for, job, number, reporting, whole
 from patchset.errors import BisectError, SeriesError
 from patchset.series_tasks import backport, diff, drop, edit, export, graph, import_, lint, move, new
+from patchset.wheel_tasks import wheel
 from patchset.workspace import write_atomically
 
-__all__ = ["backport", "diff", "drop", "edit", "export", "graph", "import_", "lint", "move", "new"]
+__all__ = ["backport", "diff", "drop", "edit", "export", "graph", "import_", "lint", "move", "new", "wheel"]
 
 
 @task(default=True, help=help_for("recipe", "json", "fresh", "wait"))

@@ -18,7 +18,7 @@ from patchset.outcome import Outcome
 from patchset.patch import Patch, covered
 from patchset.recipe import Recipe
 from patchset.resolve import Project
-from patchset.wheel import BUILD_REQUIREMENTS
+from patchset.wheel import environments
 
 
 def variant_rules(project: Project, bases: Bases, recipes: Sequence[Recipe]) -> tuple[list[Finding], list[NotChecked]]:
@@ -174,7 +174,7 @@ def _outdated(project: Project, recipe: Recipe, lock: Lock) -> Iterator[str]:
             yield f"patch {item.id} is another one by now"
         if item.id in retired and item.outcome.changes_tree:
             yield f"patch {item.id} is retired, and there it {item.outcome.value}"
-    now = {"build": lock_hash(BUILD_REQUIREMENTS), "lab": lock_hash(LAB_REQUIREMENTS)}
+    now = {**dict(environments()), "lab": lock_hash(LAB_REQUIREMENTS)}
     for name in sorted({*now, *dict(lock.environments)}):
         if dict(lock.environments).get(name) != now.get(name):
             yield f"the requirements of the environment {name} are other ones by now"

@@ -13,7 +13,7 @@ from patchset.patch import Donor
 from patchset.series import Outcome
 from patchset.upstream import sha256, version
 
-FORMAT = 2
+FORMAT = 3
 
 _HEADER = """\
 # What {recipe}.toml resolved to. Written by `inv lock`; do not edit. `inv runtime` makes nothing else than this.
@@ -55,7 +55,12 @@ class LockedPatch:
 
 @dataclass(frozen=True)
 class Lock:
-    """What a recipe resolved to. ``environments`` maps ``build`` and ``lab`` to the sha256 of their requirements."""
+    """What a recipe resolved to, and with it every byte of its wheel.
+
+    ``declared`` is the sha256 of what the recipe says beside pin and series and the wheel repeats. ``environments`` maps
+    ``build``, ``compiler``, ``writer`` (the libraries that write a wheel's archive and bill of materials) and ``lab`` to the
+    sha256 of their requirements.
+    """
 
     recipe: str
     pin: LockedPin
@@ -64,6 +69,7 @@ class Lock:
     tree: str
     commit: str
     version: str
+    declared: str
     environments: tuple[tuple[str, str], ...]
 
     def text(self) -> str:
@@ -103,7 +109,13 @@ class Lock:
                     ],
                 )
             )
-        parts.append(_table("[result]", [("tree", self.tree), ("commit", self.commit), ("version", self.version)]))
+        result = [
+            ("tree", self.tree),
+            ("commit", self.commit),
+            ("version", self.version),
+            ("declared", self.declared),
+        ]
+        parts.append(_table("[result]", result))
         parts.append(_table("[environments]", list(self.environments)))
         return "\n".join(parts)
 
@@ -172,6 +184,7 @@ def _lock(table: Table) -> Lock:
         tree=result.parsed("tree", _object_id),
         commit=result.parsed("commit", _object_id),
         version=result.text("version"),
+        declared=result.parsed("declared", sha256),
         environments=tuple((name, environments.parsed(name, sha256)) for name in environments.names()),
     )
     for part in (result, environments, table):

@@ -145,6 +145,8 @@ class Patch:
             *([asdict(item) for item in part] for part in (variant.donors, variant.upstream, variant.absent)),
             variant.proved,
             variant.note,
+            self.kind,
+            [asdict(item) for item in self.references],
             hashlib.sha256(self.probe.read_bytes()).hexdigest(),
         ]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
@@ -181,9 +183,9 @@ def read_patch(folder: Path, upstream: Upstream) -> Patch:
             where=str(probe),
             next="write one: a patch whose defect nobody can show cannot be told from no patch",
         )
-    references = tuple(_read_reference(item) for item in table.tables("upstream"))
+    references = tuple(read_reference(item) for item in table.tables("upstream"))
     variant_tables = table.tables("variant")
-    variants = tuple(_read_variant(item, folder, upstream) for item in variant_tables)
+    variants = tuple(read_variant(item, folder, upstream) for item in variant_tables)
     patch = Patch(
         folder.name,
         table.text("title"),
@@ -205,7 +207,11 @@ def read_patch(folder: Path, upstream: Upstream) -> Patch:
     return patch
 
 
-def _read_reference(table: Table) -> Reference:
+def read_reference(table: Table) -> Reference:
+    """One ``[[upstream]]`` of a patch.toml.
+
+    :raises DeclarationError: with file and line.
+    """
     first = table.parsed("first-release", version, "") if table.has("first-release") else None
     reference = Reference(table.text("ref"), table.text("what"), table.one_of("state", STATES), first)
     if not re.match(r"https://[^\s]+\Z", reference.ref):
@@ -216,7 +222,11 @@ def _read_reference(table: Table) -> Reference:
     return reference
 
 
-def _read_variant(table: Table, folder: Path, upstream: Upstream) -> Variant:
+def read_variant(table: Table, folder: Path, upstream: Upstream) -> Variant:
+    """One ``[[variant]]`` of the patch.toml in *folder*, checked against the releases of *upstream* that are known.
+
+    :raises DeclarationError: with file and line.
+    """
     ranges = table.parsed("releases", _closed_range)
     if not any(ranges.contains(release) for release in upstream.releases):
         raise table.error(

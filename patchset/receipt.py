@@ -14,8 +14,9 @@ from typing import Any
 from patchset import __version__
 from patchset.proof import Exposure, Proof
 from patchset.resolve import Resolved
+from patchset.wheel.requires import Finding
 
-FORMAT = 1
+FORMAT = 2
 SCHEMA = Path(__file__).with_name("receipt.schema.json")
 
 
@@ -86,6 +87,7 @@ def receipt(
     proofs: Sequence[Proof],
     omitted: Sequence[Exposure],
     wheel: Mapping[str, Any],
+    requirements: Sequence[Finding],
     smoke: Sequence[Mapping[str, Any]],
     not_run: Sequence[NotRun],
     reused: Sequence[str],
@@ -113,6 +115,7 @@ def receipt(
         "tree": resolved.applied.tree,
         "commit": resolved.applied.commit,
         "wheel": dict(wheel),
+        "requirements": [item.as_dict() for item in requirements],
         "smoke": [dict(item) for item in smoke],
         "not_run": [asdict(item) for item in not_run],
         "reused": list(reused),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from packaging.version import Version
 
-from patchset import series, sources
+from patchset import series, sources, wheel
 from patchset.bases import Bases, base_commit
 from patchset.environment import lock_hash
 from patchset.errors import DeclarationError, SeriesError
@@ -20,8 +20,7 @@ from patchset.series import Applied
 from patchset.sources import BaseTree
 from patchset.store import Store
 from patchset.upstream import Release, Upstream, read_upstreams
-from patchset.wheel import BUILD_REQUIREMENTS
-from patchset.workspace import Workspace, write_atomically
+from patchset.workspace import Workspace, digest, write_atomically
 
 
 @dataclass(frozen=True)
@@ -216,5 +215,6 @@ def _lock(project: Project, recipe: Recipe, release: Release, base: BaseTree, ap
         applied.tree,
         applied.commit,
         version,
-        (("build", lock_hash(BUILD_REQUIREMENTS)), ("lab", lock_hash(LAB_REQUIREMENTS))),
+        digest([dict(recipe.stack), [asdict(item) for item in recipe.omitted], recipe.rust]),
+        (*wheel.environments(), ("lab", lock_hash(LAB_REQUIREMENTS))),
     )

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
-import shutil
-import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from patchset import lab, proof, receipt
+from patchset import delivery, lab, proof, receipt
 from patchset.console import Console
-from patchset.errors import DeclarationError, MissingTool, WheelError
+from patchset.delivery import Order
+from patchset.errors import DeclarationError, MissingTool
 from patchset.lab import Lab
 from patchset.lanes import require_smoke, run_smoke, smoke_wheel
 from patchset.proof import Exposure, Proof
@@ -23,17 +22,19 @@ from patchset.receipt import NotRun
 from patchset.recipe import LANES, Recipe
 from patchset.resolve import Project, Resolved, require_locked, resolve, write_lock
 from patchset.store import Store
-from patchset.wheel import BUILD_REQUIREMENTS, DELETED, BuiltWheel, WheelRequest, build_wheel
+from patchset.wheel import BuiltWheel, requires
+from patchset.wheel.reproduce import Made, differences, make_again
 from patchset.wheel.toolchain import check_tools
-from patchset.workspace import UNREADABLE, Workspace, digest, sources_digest, write_atomically
+from patchset.workspace import Workspace
 
 
 @dataclass(frozen=True)
 class Runtime:
-    """What a run delivered: the wheel and the receipt in ``dist/<version>``, and the receipt's content."""
+    """What a run delivered in ``dist/<version>``: the wheel, the receipt, the statement about it; and the receipt's content."""
 
     wheel: Path
     receipt: Path
+    statement: Path
     document: Mapping[str, Any]
 
 
@@ -44,6 +45,7 @@ class _Built:
     resolved: Resolved
     proofs: tuple[Proof, ...]
     omitted: tuple[Exposure, ...]
+    order: Order
     wheel: BuiltWheel
     new_lock: bool
 
@@ -71,20 +73,64 @@ def make_runtime(project: Project, recipe: Recipe, console: Console, *, fresh: b
         built.resolved,
         built.proofs,
         built.omitted,
-        describe_wheel(built.wheel),
+        delivery.describe_wheel(built.wheel),
+        requires.check_wheel_requires(built.wheel.path, recipe.stack, built.resolved.applied.steps),
         results,
         not_run(recipe, built.wheel, results),
         reused,
         started,
     )
     target = project.workspace.dist / built.resolved.version
-    wheel = publish(built.wheel, target)
+    wheel = delivery.publish(built.wheel, target)
     if built.new_lock:
         write_lock(built.resolved)
-    return Runtime(wheel, receipt.write_receipt(target, document), document)
+    written = receipt.write_receipt(target, document)
+    return Runtime(wheel, written, delivery.state(built.order, wheel, written), document)
 
 
-def _build(project: Project, recipe: Recipe, console: Console, *, fresh: bool) -> tuple[_Built, Lab, list[str]]:
+@dataclass(frozen=True)
+class WheelOnly:
+    """A wheel without smoke and receipt. ``again``: what came out of making it in other surroundings, if that was asked for."""
+
+    version: str
+    path: Path
+    built: BuiltWheel
+    requirements: tuple[requires.Finding, ...]
+    again: tuple[Made, ...]
+
+
+def only_wheel(
+    project: Project, recipe: Recipe, console: Console, *, fresh: bool, whole: bool, check: bool, against: str
+) -> WheelOnly:
+    """The wheel of *recipe*, put into ``dist/<version>`` with its sha256.
+
+    :param fresh: reuse no result. :param whole: let upstream's own build make it, even if it could be assembled.
+    :param check: make it again in other surroundings and compare. :param against: a wheel made elsewhere, to compare with.
+    :raises WheelError: it cannot be made, or one of *check* and *against* is not the same bytes.
+    """
+    other = Path(against).absolute() if against else None
+    if other and not other.is_file():
+        raise DeclarationError("no such wheel", where=str(other), next="ls dist/*/*.whl")
+    built, _, _ = _build(project, recipe, console, fresh=fresh, whole=whole)
+    found: tuple[Made, ...] = ()
+    workspace = project.workspace
+    if check:
+        with workspace.scratch() as scratch, TemporaryDirectory(prefix="again-", dir=workspace.vendor) as disk:
+            rooms = replace(built.order.rooms, scratch=scratch)
+            with console.step("the same wheel in other surroundings"):
+                found = make_again(built.order.request, rooms, Path(disk), scratch / "made", console.say)
+    if other:
+        digest = hashlib.sha256(other.read_bytes()).hexdigest()
+        found += (Made(str(other), "elsewhere", digest, differences(built.wheel.path, other)),)
+    path = delivery.publish(built.wheel, workspace.dist / built.resolved.version)
+    steps = built.resolved.applied.steps
+    said = requires.check_wheel_requires(path, recipe.stack, steps)
+    return WheelOnly(built.resolved.version, path, built.wheel, said, found)
+
+
+def _build(
+    project: Project, recipe: Recipe, console: Console, *, fresh: bool, whole: bool = False
+) -> tuple[_Built, Lab, list[str]]:
     """Everything up to the wheel; with the laboratory, and what was reused."""
     workspace, reused = project.workspace, []
     store = Store.open(workspace.store)
@@ -100,10 +146,15 @@ def _build(project: Project, recipe: Recipe, console: Console, *, fresh: bool) -
         proof.require(proofs, recipe.name)
         if all(item.base.cached and item.patched.cached for item in proofs):
             reused.append("probe verdicts")
+        wanted = delivery.order(project, resolved, store, proofs, omitted, scratch)
         with console.step(f"wheel {resolved.version}") as step:
-            wheel, cached = wheel_for(resolved, store, proofs, omitted, project, scratch, fresh=fresh)
-            step.note = "reused" if cached else ""
-    return _Built(resolved, proofs, omitted, wheel, new_lock), laboratory, reused + (["wheel"] if cached else [])
+            wheel, cached = delivery.wheel_for(wanted, workspace.cache, fresh=fresh, whole=whole)
+            step.note = "reused" if cached else wheel.made
+    return (
+        _Built(resolved, proofs, omitted, wanted, wheel, new_lock),
+        laboratory,
+        reused + (["wheel"] if cached else []),
+    )
 
 
 def _check_tools(store: Store, resolved: Resolved, workspace: Workspace) -> None:
@@ -186,81 +237,6 @@ def run_probes(
     return proofs, omitted
 
 
-def wheel_for(
-    resolved: Resolved,
-    store: Store,
-    proofs: Sequence[Proof],
-    omitted: Sequence[Exposure],
-    project: Project,
-    scratch: Path,
-    *,
-    fresh: bool = False,
-) -> tuple[BuiltWheel, bool]:
-    """The wheel of *resolved*: the one that was built from the very same, or a new one. True: it was there already."""
-    workspace = project.workspace
-    record = {
-        "format": 1,
-        "runtime": resolved.version,
-        "recipe": resolved.recipe.name,
-        "base": receipt.describe_base(resolved),
-        "stack": dict(resolved.recipe.stack),
-        "series": receipt.describe_series(proofs, reasons=False),
-        "omitted": receipt.describe_omitted(omitted, reasons=False),
-        "tree": resolved.applied.tree,
-        "commit": resolved.applied.commit,
-    }
-    key = digest(
-        [
-            record,
-            sources_digest(Path(__file__).parent / "wheel"),
-            digest(BUILD_REQUIREMENTS.read_text("utf-8")),
-            list(sys.version_info[:3]),
-            resolved.recipe.rust,
-        ]
-    )
-    kept = workspace.cache / "wheels" / key
-    if not fresh:
-        built = _kept_wheel(kept)
-        if built:
-            return built, True
-    source = scratch / "source"
-    store.export(resolved.applied.tree, source)
-    entries = store.entries(resolved.applied.tree)
-    patched = {path: entries[path].blob if path in entries else DELETED for path in resolved.applied.touched}
-    request = WheelRequest(
-        source=source,
-        release=resolved.release.version,
-        version=resolved.version,
-        tree_id=resolved.applied.tree,
-        epoch=int(resolved.release.date.timestamp()),
-        record=record,
-        rust=resolved.recipe.rust,
-        patched=patched,
-    )
-    built = build_wheel(
-        request,
-        out=kept,
-        envs=workspace.environments,
-        scratch=scratch,
-        log=workspace.logs / f"wheel-{resolved.version}.log",
-    )
-    shutil.rmtree(source, ignore_errors=True)
-    write_atomically(kept / "built.json", json.dumps({**asdict(built), "path": built.path.name}, indent=1).encode())
-    return built, False
-
-
-def _kept_wheel(kept: Path) -> BuiltWheel | None:
-    """The wheel that was kept, if it is still the bytes that were built."""
-    try:
-        data = json.loads((kept / "built.json").read_bytes())
-        path = kept / data["path"]
-        lists = {name: tuple(value) for name, value in data.items() if isinstance(value, list)}
-        built = BuiltWheel(**{**data, **lists, "path": path})
-        return built if hashlib.sha256(path.read_bytes()).hexdigest() == built.sha256 else None
-    except UNREADABLE:
-        return None
-
-
 def not_run(recipe: Recipe, built: BuiltWheel, results: Sequence[Mapping[str, Any]]) -> tuple[NotRun, ...]:
     """What was not checked, and why."""
     missing = [
@@ -276,25 +252,3 @@ def not_run(recipe: Recipe, built: BuiltWheel, results: Sequence[Mapping[str, An
             if kernel["status"] == "not-in-release"
         ]
     return tuple(missing)
-
-
-def describe_wheel(built: BuiltWheel) -> dict[str, Any]:
-    """The wheel for the receipt: everything but where it lay when it was built."""
-    return {**{name: value for name, value in asdict(built).items() if name != "path"}, "name": built.path.name}
-
-
-def publish(built: BuiltWheel, target: Path) -> Path:
-    """Put the wheel and its sha256 into *target*; a wheel of other bytes under that name is not replaced.
-
-    :raises WheelError: there is one.
-    """
-    wheel = target / built.path.name
-    if wheel.exists() and hashlib.sha256(wheel.read_bytes()).hexdigest() != built.sha256:
-        raise WheelError(
-            f"{wheel.name} is there already and is not what was built now",
-            where=str(wheel),
-            next=f"move {target} away, then ./inv runtime again",
-        )
-    write_atomically(wheel, built.path.read_bytes())
-    write_atomically(target / f"{wheel.name}.sha256", f"{built.sha256}  {wheel.name}\n".encode())
-    return wheel

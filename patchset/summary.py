@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from patchset import receipt
+from patchset import receipt, wheel_show
 from patchset.console import Console
 from patchset.proof import Exposure, Proof
 from patchset.releases import Listed
@@ -19,7 +19,12 @@ from patchset.upstream import Release
 def show_runtime(console: Console, made: Runtime, root: Path) -> None:
     """The end of ``inv runtime``: patches, wheel, smoke, what was not run, receipt."""
     document = made.document
-    console.json({**document, "paths": {"wheel": str(made.wheel), "receipt": str(made.receipt)}})
+    console.json(
+        {
+            **document,
+            "paths": {"wheel": str(made.wheel), "receipt": str(made.receipt), "statement": str(made.statement)},
+        }
+    )
     console.line()
     console.line(
         f"Runtime {document['runtime']}  (recipe {document['recipe']}, vLLM {document['base']['release']}, "
@@ -31,9 +36,8 @@ def show_runtime(console: Console, made: Runtime, root: Path) -> None:
             console.line(f"  {item['patch']} is not applied: {item['decision']}")
             for line in item["evidence"]:
                 console.line(f"      {line}")
-    wheel = document["wheel"]
-    console.line(f"wheel    {_relative(made.wheel, root)}")
-    console.line(f"         {wheel['size'] / 1e6:.1f} MB, sha256 {wheel['sha256']}")
+    wheel_show.show_wheel(console, made.wheel, document["wheel"], root)
+    wheel_show.show_requirements(console, document["requirements"])
     for result in document["smoke"]:
         console.line(f"smoke    {_smoke_line(result)}")
     for item in document["not_run"]:

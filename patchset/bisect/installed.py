@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchset import process
+from patchset.bases import Bases
 from patchset.errors import MissingTool, WheelError
 from patchset.lab import Lab
 from patchset.store import Store
 from patchset.upstream import Upstream
-from patchset.wheel import BUILD_REQUIREMENTS, WheelRequest, build_wheel
+from patchset.wheel import Rooms, WheelRequest, environments, make_wheel
 from patchset.workspace import UNREADABLE, Workspace, digest, sources_digest, write_atomically
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Installer:
     def identity(self) -> str:
         """What a wheel depends on beside its tree, and what it is installed beside."""
         own = sources_digest(Path(__file__).parents[1] / "wheel")
-        return digest(["wheel", own, BUILD_REQUIREMENTS.read_text("utf-8"), sys.version, self.lab.identity])
+        return digest(["wheel", own, environments(), self.lab.identity])
 
     def wheel(self, subject: Subject, folder: Path) -> Path:
         """The wheel of the subject's tree, built in *folder* if it is not kept from before.
@@ -62,31 +63,25 @@ class Installer:
         found = _kept(kept)
         if found:
             return found
-        source = folder / "source"
-        shutil.rmtree(source, ignore_errors=True)
-        self.store.export(subject.tree, source)
         release = self.upstream.release(subject.release)
         version = f"{subject.release}+xpu.bisect.t{subject.tree[:8]}"
         request = WheelRequest(
-            source=source,
+            store=self.store,
+            # Of a release that is not here nothing is known that the tree could be compared with: it is built whole.
+            base=Bases(self.workspace, self.upstream, self.store).here().get(subject.release, subject.tree),
+            tree=subject.tree,
             release=subject.release,
             version=version,
-            tree_id=subject.tree,
             epoch=int(release.date.timestamp()),
-            record={"format": 1, "runtime": version, "tree": subject.tree, "patches": list(subject.patches)},
-            rust=False,
-            patched={},
+            record={"format": 2, "runtime": version, "tree": subject.tree, "patches": list(subject.patches)},
         )
-        try:
-            built = build_wheel(
-                request,
-                out=kept,
-                envs=self.workspace.environments,
-                scratch=folder,
-                log=self.workspace.logs / f"wheel-{version}.log",
-            )
-        finally:
-            shutil.rmtree(source, ignore_errors=True)
+        rooms = Rooms(
+            self.workspace.cache / "bases",
+            self.workspace.environments,
+            folder,
+            self.workspace.logs / f"wheel-{version}.log",
+        )
+        built = make_wheel(request, rooms, out=kept)
         write_atomically(kept / "built.json", json.dumps({**asdict(built), "path": built.path.name}).encode())
         return built.path
 

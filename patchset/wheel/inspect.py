@@ -38,9 +38,9 @@ _CUDA_SPELLING = re.compile(r"\+cu\d|/cu\d{2,3}(/|$)|%2Bcu\d", re.IGNORECASE)
 _CUDA_EXTRA = re.compile(r"^(cu\d+|cuda.*)$")
 
 #: What the build makes that is in no tree: setuptools-scm's version file, the CPU extensions, the Rust front end.
-_GENERATED = re.compile(r"^vllm/(_version\.py|(spinloop|fs_io_C)[^/]*\.so|vllm-rs|_rust_[^/]+\.so)$")
-_RUST = re.compile(r"^vllm/(vllm-rs|_rust_[^/]+\.so)$")
-_NATIVE = re.compile(r"\.so(\.\d+)*$")
+GENERATED = re.compile(r"^vllm/(_version\.py|(spinloop|fs_io_C)[^/]*\.so|vllm-rs|_rust_[^/]+\.so)$")
+RUST = re.compile(r"^vllm/(vllm-rs|_rust_[^/]+\.so)$")
+NATIVE = re.compile(r"\.so(\.\d+)*$")
 _DIST_INFO = re.compile(
     r"^(METADATA|WHEEL|RECORD|entry_points\.txt|top_level\.txt|patchset\.json|licenses/[^/]+|sboms/[^/]+\.json)$"
 )
@@ -95,7 +95,7 @@ def inspect_wheel(path: Path) -> WheelFacts:
     dist_info = _dist_info(path, by_name)
     metadata = _headers(by_name, f"{dist_info}/METADATA", path)
     wheel = _headers(by_name, f"{dist_info}/WHEEL", path)
-    native = tuple(sorted(name for name in by_name if _NATIVE.search(name)))
+    native = tuple(sorted(name for name in by_name if NATIVE.search(name)))
     raw = path.read_bytes()
     return WheelFacts(
         path=path,
@@ -107,7 +107,7 @@ def inspect_wheel(path: Path) -> WheelFacts:
         requires=tuple(" ".join(value.split()) for value in metadata.get("Requires-Dist", [])),
         native=native,
         torch_use=tuple(f"{name}: {use}" for name in native for use in _torch_use(by_name[name])),
-        rust=any(_RUST.match(name) for name in by_name),
+        rust=any(RUST.match(name) for name in by_name),
         members={member.name: content_of(member) for member in members},
         record=_record(by_name.get(f"{dist_info}/{RECORD_FILE}"), path),
         record_faults=tuple(record_faults(members, f"{dist_info}/RECORD")),
@@ -210,7 +210,7 @@ def content_faults(members: Mapping[str, Content], wanted: Mapping[str, str], *,
         faults += [
             f"{name} is in the wheel and not in the tree"
             for name in members
-            if name.startswith("vllm/") and name not in wanted and not _GENERATED.match(name)
+            if name.startswith("vllm/") and name not in wanted and not GENERATED.match(name)
         ]
     return faults
 
@@ -226,7 +226,7 @@ def stray_faults(facts: WheelFacts) -> list[str]:
             faults.append(f"{name} is stray: neither under vllm/ nor a known file of {facts.dist_info}")
         elif _LEFTOVER_FOLDERS & set(name.split("/")) or _LEFTOVER_FILE.search(name):
             faults.append(f"{name} is a build leftover")
-        elif _NATIVE.search(name) and not _GENERATED.match(name):
+        elif NATIVE.search(name) and not GENERATED.match(name):
             faults.append(f"{name} is a library that no XPU build makes")
     return faults
 

@@ -1,33 +1,27 @@
-"""A wheel as members: read with bounds, RECORD made and checked, written so that equal members give equal bytes.
+"""A wheel as members: read with bounds, its RECORD checked, put where it belongs.
 
 Facts: PEP 427 and the packaging specification "Binary distribution format" (RECORD lists every member but carries no
-hash of itself; ``.dist-info`` stands last); zip times start in 1980.
+hash of itself).
 """
 
 from __future__ import annotations
 
-import base64
-import csv
 import hashlib
-import io
 import os
 import stat
 import tempfile
-import time
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from patchset.errors import WheelError
+from patchset.verify.records import Row, read_rows, spell_hash
 
 #: Upstream's largest XPU wheel has some 5,000 members and 70 MB; a wheel past these is not one of ours.
 MOST_MEMBERS = 50_000
 MOST_BYTES = 2 * 1024**3
-
-_ZIP_EPOCH = 315532800
-_SPEED = 6
 
 
 @dataclass(frozen=True)
@@ -77,18 +71,7 @@ def _refuse_unsafe(infos: Sequence[zipfile.ZipInfo], path: Path) -> None:
 
 def record_hash(data: bytes) -> str:
     """The hash as RECORD spells it."""
-    return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
-
-
-def record_of(members: Iterable[Member], record_name: str) -> bytes:
-    """The RECORD for *members* (whatever they hold under *record_name* is left out, and its own line added last)."""
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    for member in members:
-        if member.name != record_name:
-            writer.writerow((member.name, record_hash(member.data), len(member.data)))
-    writer.writerow((record_name, "", ""))
-    return text.getvalue().encode()
+    return spell_hash(hashlib.sha256(data).digest())
 
 
 def record_faults(members: Sequence[Member], record_name: str) -> list[str]:
@@ -96,55 +79,23 @@ def record_faults(members: Sequence[Member], record_name: str) -> list[str]:
     by_name = {member.name: member for member in members}
     if record_name not in by_name:
         return [f"{record_name} is missing"]
-    try:
-        rows = list(csv.reader(io.StringIO(by_name[record_name].data.decode("utf-8"), newline="")))
-    except (UnicodeDecodeError, csv.Error) as error:
-        return [f"{record_name} is not a CSV file in UTF-8: {error}"]
-    faults = []
-    listed: set[str] = set()
-    for number, row in enumerate(rows, 1):
-        if len(row) != 3:
-            faults.append(f"{record_name}:{number} has {len(row)} fields, not 3")
-            continue
-        name = row[0]
-        if name in listed:
-            faults.append(f"{record_name}:{number} lists {name} again")
-        listed.add(name)
-        faults += _row_faults(by_name.get(name), row, record_name)
-    faults += [f"{name} is not in RECORD" for name in by_name if name not in listed]
-    return faults
+    rows, faults = read_rows(by_name[record_name].data, record_name)
+    listed = {row.path for row in rows}
+    return [
+        *faults,
+        *(fault for row in rows for fault in _row_faults(by_name.get(row.path), row, record_name)),
+        *(f"{name} is not in RECORD" for name in by_name if name not in listed),
+    ]
 
 
-def _row_faults(member: Member | None, row: Sequence[str], record_name: str) -> list[str]:
-    name, digest, size = row
+def _row_faults(member: Member | None, row: Row, record_name: str) -> list[str]:
     if member is None:
-        return [f"RECORD lists {name}, which is not in the wheel"]
-    if name == record_name:
-        return [] if not digest and not size else [f"RECORD carries a hash of itself ({name})"]
-    if digest != record_hash(member.data) or size != str(len(member.data)):
-        return [f"{name} is not what RECORD says (hash or size)"]
+        return [f"RECORD lists {row.path}, which is not in the wheel"]
+    if row.path == record_name:
+        return [] if not row.digest and not row.size else [f"RECORD carries a hash of itself ({row.path})"]
+    if row.digest != record_hash(member.data) or row.size != str(len(member.data)):
+        return [f"{row.path} is not what RECORD says (hash or size)"]
     return []
-
-
-def with_dist_info(members: Sequence[Member], dist_info: str, extra: Mapping[str, bytes]) -> tuple[Member, ...]:
-    """*members* with the files *extra* put or replaced in *dist_info* and RECORD remade, in the order of writing."""
-    record_name = f"{dist_info}/RECORD"
-    added = {f"{dist_info}/{name}": data for name, data in extra.items()}
-    kept = [member for member in members if member.name != record_name and member.name not in added]
-    kept += [Member(name, data) for name, data in added.items()]
-    kept.sort(key=lambda member: (member.name.startswith(f"{dist_info}/"), member.name))
-    return (*kept, Member(record_name, record_of(kept, record_name)))
-
-
-def write_wheel(members: Iterable[Member], target: Path, *, epoch: int) -> None:
-    """Write *members*, in this order, as the wheel *target*.
-
-    Times come from *epoch* (SOURCE_DATE_EPOCH), modes are 644 or 755 and compression is fixed, so that nothing of this
-    machine is in the bytes. (zlib is: its releases agree, zlib-ng does not.)
-    """
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        for member in members:
-            archive.writestr(_info(member, epoch), member.data, compresslevel=_SPEED)
 
 
 def publish(wheel: Path, out: Path) -> Path:
@@ -168,11 +119,3 @@ def publish(wheel: Path, out: Path) -> Path:
     finally:
         os.close(folder)
     return target
-
-
-def _info(member: Member, epoch: int) -> zipfile.ZipInfo:
-    info = zipfile.ZipInfo(member.name, time.gmtime(max(epoch, _ZIP_EPOCH))[:6])
-    info.create_system = 3
-    info.compress_type = zipfile.ZIP_DEFLATED
-    info.external_attr = (stat.S_IFREG | (0o755 if member.executable else 0o644)) << 16
-    return info

@@ -1,15 +1,14 @@
-"""What a tree needs of this machine before it can be built: interpreter, C++ compiler, headers, build requirements."""
+"""What a tree needs of this machine before it can be built: interpreter, machine, build requirements; and what it builds."""
 
 from __future__ import annotations
 
 import ast
 import importlib.util
-import os
+import itertools
 import platform
 import re
 import shutil
 import sys
-import sysconfig
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -24,75 +23,33 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-COMPILERS = ("g++", "c++", "clang++")
-
-#: All that a build without Rust may start beside what is in the build environment.
-_PROGRAMS = (
-    *COMPILERS,
-    "gcc",
-    "cc",
-    "clang",
-    "as",
-    "ld",
-    "ld.bfd",
-    "ld.gold",
-    "ld.lld",
-    "ar",
-    "ranlib",
-    "nm",
-    "objcopy",
-    "objdump",
-    "strip",
-    "readelf",
-    "sh",
-    "env",
-    "uname",
-)
-
-#: The first Python whose limited API has Py_buffer, which vLLM's `spinloop` and `fs_io_C` ask for (USE_SABI 3.11). Its
-#: headers are needed: with 3.10's the extensions do not compile.
-NATIVE_PYTHON = (3, 11)
+#: The first Python whose stable ABI has Py_buffer, which vLLM's `spinloop` and `fs_io_C` ask for (USE_SABI 3.11). They
+#: are compiled for it whatever Python builds the wheel: with 3.10 they would else be missing in 0.24.0-0.26.0.
+STABLE_ABI = (3, 11)
 
 _OTHER_PYTHON = "install Python 3.11, 3.12 or 3.13, delete .venv and run ./inv again"
 
 _Conditions = tuple[tuple[ast.expr, bool], ...]
 
 
-def missing_tools(release_tree: Path) -> tuple[str, ...]:
-    """What building *release_tree* with this interpreter needs and this machine lacks, a phrase each."""
-    missing = []
-    if importlib.util.find_spec("ensurepip") is None:
-        missing.append("Python's venv with pip (ensurepip)")
-    # Asked for a Python that can: 0.24.0-0.26.0 leave their extensions out under 3.10 without a word, and what is in a
-    # wheel must not depend on who built it.
-    native = native_extensions(release_tree, max(sys.version_info[:2], NATIVE_PYTHON))
-    if native:
-        parts = ", ".join(native)
-        if sys.version_info[:2] < NATIVE_PYTHON:
-            missing.append(f"Python 3.11 or later (this is {platform.python_version()}), to compile {parts}")
-        if compiler() is None:
-            missing.append(f"a C++ compiler ({', '.join(COMPILERS)}), to compile {parts}")
-        if not python_header().is_file():
-            missing.append(f"Python.h of this interpreter ({python_header()}), to compile {parts}")
-    return tuple(missing)
-
-
 def check_tools(release_tree: Path) -> None:
     """Raise before anything is made if *release_tree* cannot be built here.
 
-    :raises MissingTool: naming everything of :func:`missing_tools`, or an interpreter that the release does not
-        support.
+    :raises MissingTool: naming what is missing, or an interpreter or a machine that it cannot be built with.
     """
     check_python(release_tree)
-    missing = missing_tools(release_tree)
-    if missing:
-        python = any(text.startswith("Python 3.11") for text in missing)
+    if importlib.util.find_spec("ensurepip") is None:
         raise MissingTool(
-            f"the wheel cannot be built here; missing: {'; '.join(missing)}",
+            "the wheel cannot be built here; missing: Python's venv with pip (ensurepip)",
+            next="apt install python3-venv (or your system's counterpart)",
+        )
+    native = native_extensions(release_tree)
+    machine = f"{platform.system()} on {platform.machine()}"
+    if native and machine != "Linux on x86_64":
+        raise MissingTool(
+            f"{', '.join(native)} of this vLLM is compiled for Linux on x86_64, as torch for XPU is, and this is {machine}",
             where="setup.py of the release",
-            next=_OTHER_PYTHON
-            if python
-            else "apt install g++ python3-dev python3-venv (or your system's counterparts)",
+            next="build it on such a machine, or take a release without native parts (0.27.0 or later)",
         )
 
 
@@ -131,19 +88,9 @@ def unmet_requirements(release_tree: Path, pins: Mapping[str, str]) -> tuple[str
     return tuple(unmet)
 
 
-def compiler() -> str | None:
-    """The C++ compiler that a build uses, as an absolute path."""
-    return next((found for found in map(shutil.which, COMPILERS) if found), None)
-
-
 def find(program: str) -> str | None:
     """The absolute path of *program*, or None."""
     return shutil.which(program)
-
-
-def python_header() -> Path:
-    """Where Python.h of this interpreter must be."""
-    return Path(sysconfig.get_path("include"), "Python.h")
 
 
 def has_rust(release_tree: Path) -> bool:
@@ -151,7 +98,7 @@ def has_rust(release_tree: Path) -> bool:
     return (release_tree / "rust" / "src" / "cmd" / "Cargo.toml").is_file()
 
 
-def native_extensions(release_tree: Path, python: tuple[int, int]) -> tuple[str, ...]:
+def native_extensions(release_tree: Path, python: tuple[int, int] = STABLE_ABI) -> tuple[str, ...]:
     """The CMake extensions that `setup.py` builds for XPU with the Python version *python*, read without running it.
 
     A condition that cannot be decided by reading counts as true: better a compiler too many than a build that fails
@@ -159,19 +106,51 @@ def native_extensions(release_tree: Path, python: tuple[int, int]) -> tuple[str,
 
     :raises WheelError: there is no readable setup.py.
     """
+    names = [
+        name
+        for name, conditions in _extensions(_setup(release_tree)[1].body, ())
+        if all(_decide(test, python) in (wanted, None) for test, wanted in conditions)
+    ]
+    return tuple(name.removeprefix("vllm.") for name in names)
+
+
+def ask_stable_abi(release_tree: Path) -> None:
+    """Make `setup.py` decide about its extensions by :data:`STABLE_ABI`, not by the Python that happens to run it.
+
+    Upstream asks because it compiles with that Python's headers, which play no part here. Only those conditions are
+    changed, in a tree that is there to be built and thrown away; `setup.py` itself is in no wheel.
+
+    :raises WheelError: there is no readable setup.py.
+    """
+    text, module = _setup(release_tree)
+    starts = [0, *itertools.accumulate(len(line) for line in text.splitlines(keepends=True))]
+    asked = [
+        node
+        for _, conditions in _extensions(module.body, ())
+        for test, _ in conditions
+        for node in ast.walk(test)
+        if isinstance(node, ast.Compare) and _decide(node, STABLE_ABI) is not None
+    ]
+    places = {
+        (starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset): node
+        for node in asked
+        if node.end_lineno is not None and node.end_col_offset is not None
+    }
+    for (start, end), node in sorted(places.items(), reverse=True):
+        text = text[:start] + repr(_decide(node, STABLE_ABI)).encode() + text[end:]
+    if places:
+        (release_tree / "setup.py").write_bytes(text)
+
+
+def _setup(release_tree: Path) -> tuple[bytes, ast.Module]:
     path = release_tree / "setup.py"
     try:
-        module = ast.parse(path.read_bytes())
+        text = path.read_bytes()
+        return text, ast.parse(text)
     except (OSError, SyntaxError, ValueError) as error:
         raise WheelError(
             f"setup.py cannot be read: {error}", where=str(path), next="check the pin: is this vLLM?"
         ) from error
-    names = [
-        name
-        for name, conditions in _extensions(module.body, ())
-        if all(_decide(test, python) in (wanted, None) for test, wanted in conditions)
-    ]
-    return tuple(name.removeprefix("vllm.") for name in names)
 
 
 def _extensions(body: list[ast.stmt], conditions: _Conditions) -> Iterator[tuple[str, _Conditions]]:
@@ -192,6 +171,8 @@ def _name_argument(call: ast.Call) -> str:
 
 def _decide(test: ast.expr, python: tuple[int, int]) -> bool | None:
     """The value of one of setup.py's conditions on XPU; None if reading cannot tell."""
+    if isinstance(test, ast.Constant):
+        return bool(test.value)
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         inner = _decide(test.operand, python)
         return None if inner is None else not inner
@@ -220,17 +201,3 @@ def _table(release_tree: Path, name: str) -> Mapping[str, object]:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise WheelError(f"pyproject.toml cannot be read: {error}", where=str(path), next="check the pin") from error
     return table if isinstance(table, dict) else {}
-
-
-def link_programs(folder: Path) -> Path:
-    """Fill *folder* with links to the few programs a build may start, and return it, to be all of its PATH but the env.
-
-    So no cargo (the Rust front end is "optional": whether it is in the wheel would depend on the machine), no ccache,
-    and no git that could find a repository around the build and decide which files belong to the wheel.
-    """
-    folder.mkdir(parents=True)
-    for name in _PROGRAMS:
-        found = shutil.which(name)
-        if found:
-            os.symlink(found, folder / name)
-    return folder

@@ -5,25 +5,27 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
+import random
 import subprocess
 import tempfile
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from patchset.environment import ensure
 from patchset.errors import SourceError, WheelError
-from patchset.wheel import BUILD_REQUIREMENTS
-from patchset.wheel.build import BuiltWheel, WheelRequest, build_wheel
+from patchset.store import Entry, Store
+from patchset.wheel import BUILD_REQUIREMENTS, BuiltWheel, Rooms, WheelRequest, make_wheel
 from patchset.wheel.inspect import check_wheel, inspect_wheel
+from patchset.wheel.make import ASSEMBLED
 
 RELEASE = "0.23.0"
-VERSION = "0.23.0+xpu.b70.1a2b3c4d"
 PATCHED = "vllm/v1/worker/mamba_utils.py"
 EPOCH = 1_781_308_800
+ADDED = b"\n# patched\n"
 
 
 @pytest.fixture(scope="module")
@@ -31,41 +33,38 @@ def shop(room: Path) -> Path:
     return Path(tempfile.mkdtemp(prefix="wheel-", dir=room))
 
 
-def fresh(tree: Path, target: Path) -> Path:
-    """A writable copy, as git would export it, without what a source archive adds to a tree."""
-    left_out = shutil.ignore_patterns("PKG-INFO", "setup.cfg", "*.egg-info", "_version.py", ".git", "__pycache__")
-    shutil.copytree(tree, target, ignore=left_out)
-    for folder, _, names in os.walk(target):
-        os.chmod(folder, 0o755)
-        for name in names:
-            path = Path(folder, name)
-            path.chmod(0o755 if os.access(path, os.X_OK) and path.stat().st_mode & 0o100 else 0o644)
-    with (target / PATCHED).open("ab") as stream:
-        stream.write(b"\n# patched\n")
-    return target
+@pytest.fixture(scope="module")
+def request_(store: Store, base_of: Callable[[str], str]) -> WheelRequest:
+    """A wheel of 0.23.0 with one comment more."""
+    base = base_of(RELEASE)
+    return of_tree(store, base, appended(store, base, PATCHED, ADDED))
 
 
-def request_for(source: Path) -> WheelRequest:
-    data = (source / PATCHED).read_bytes()
-    blob = hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
-    record = {"base": {"release": RELEASE}, "series": ["mamba"], "outcomes": {"mamba": "applies"}}
-    return WheelRequest(source, RELEASE, VERSION, "1a2b3c4d" * 5, EPOCH, record, patched={PATCHED: blob})
+def appended(store: Store, tree: str, path: str, data: bytes) -> str:
+    entry = store.entry(tree, path)
+    assert entry
+    return store.with_file(tree, path, replace(entry, blob=store.write_blob(store.blob(entry.blob) + data)))
 
 
-def build(source: Path, shop: Path, name: str) -> BuiltWheel:
-    return build_wheel(
-        request_for(source), out=shop / name, envs=shop / "envs", scratch=shop / "scratch", log=shop / f"{name}.log"
-    )
+def of_tree(store: Store, base: str, tree: str, release: str = RELEASE) -> WheelRequest:
+    version = f"{release}+xpu.b70.t{tree[:8]}"
+    steps = [{"patch": "mamba", "applied": True, "touched": [PATCHED]}]
+    record = {"base": {"release": release}, "series": steps, "outcomes": {"mamba": "applies"}}
+    return WheelRequest(store, base, tree, release, version, EPOCH, record)
+
+
+def make(request: WheelRequest, shop: Path, name: str, *, whole: bool = True) -> BuiltWheel:
+    rooms = Rooms(shop / "bases", shop / "envs", shop / "scratch" / name, shop / f"{name}.log")
+    return make_wheel(request, rooms, out=shop / name, whole=whole)
 
 
 @pytest.fixture(scope="module")
-def built(shop: Path, tree_of: Callable[[str], Path]) -> BuiltWheel:
-    return build(fresh(tree_of(RELEASE), shop / "source"), shop, "out")
+def built(shop: Path, request_: WheelRequest) -> BuiltWheel:
+    return make(request_, shop, "out")
 
 
-def test_it_is_what_the_tree_says(built: BuiltWheel, shop: Path) -> None:
-    source = shop / "source"
-    assert built.path == shop / "out" / "vllm-0.23.0+xpu.b70.1a2b3c4d-cp38-abi3-linux_x86_64.whl"
+def test_it_is_what_the_tree_says(built: BuiltWheel, shop: Path, request_: WheelRequest) -> None:
+    assert built.path == shop / "out" / f"vllm-{request_.version}-cp38-abi3-linux_x86_64.whl"
     assert built.sha256 == hashlib.sha256(built.path.read_bytes()).hexdigest()
     assert 5_000_000 < built.size == built.path.stat().st_size < 12_000_000
     assert built.tags == ("cp38-abi3-linux_x86_64",)
@@ -73,9 +72,10 @@ def test_it_is_what_the_tree_says(built: BuiltWheel, shop: Path) -> None:
     assert (built.rust, built.rust_reason) == (False, "not asked for (wheel.rust = false), so not attempted")
     assert any(text.startswith("vllm_xpu_kernels") for text in built.requires) and "torch==2.11.0" in built.requires
     with zipfile.ZipFile(built.path) as archive:
-        assert archive.read(PATCHED) == (source / PATCHED).read_bytes()
+        assert archive.read(PATCHED) == request_.store.read(request_.tree, PATCHED)
         assert archive.testzip() is None
-    check_wheel(built.path, version=VERSION, patched=request_for(source).patched)
+    files = {path: entry.blob for path, entry in request_.store.entries(request_.tree).items()}
+    check_wheel(built.path, version=request_.version, patched={PATCHED: files[PATCHED]}, tree=files)
 
 
 def test_it_holds_the_data_files_that_only_git_knows(built: BuiltWheel) -> None:
@@ -84,17 +84,25 @@ def test_it_holds_the_data_files_that_only_git_knows(built: BuiltWheel) -> None:
     assert members["vllm/utils/numa_wrapper.sh"].executable
 
 
-def test_it_carries_its_record(built: BuiltWheel, shop: Path) -> None:
+def test_it_carries_its_record(built: BuiltWheel, request_: WheelRequest) -> None:
     record = inspect_wheel(built.path).record
     assert record is not None and record["outcomes"] == {"mamba": "applies"}
     wheel = json.loads(json.dumps(record["wheel"]))
-    assert wheel["tree"] == "1a2b3c4d" * 5 and wheel["rust"]["included"] is False
-    assert wheel["files"] == {PATCHED: hashlib.sha256((shop / "source" / PATCHED).read_bytes()).hexdigest()}
+    assert wheel["tree"] == request_.tree and wheel["rust"]["included"] is False
+    base = request_.store.read(request_.base, PATCHED) or b""
+    assert wheel["files"] == {
+        PATCHED: {
+            "sha256": hashlib.sha256(base + ADDED).hexdigest(),
+            "base": hashlib.sha1(b"blob %d\0" % len(base) + base).hexdigest(),
+            "patches": ["mamba"],
+        }
+    }
+    assert sorted(wheel["generated"]) == ["vllm/_version.py", "vllm/spinloop.abi3.so"]
     assert wheel["torch"] == built.torch == "stand-in: no torch code is compiled or linked"
 
 
 def test_nothing_else_is_left(built: BuiltWheel, shop: Path) -> None:
-    assert list((shop / "scratch").iterdir()) == []
+    assert list((shop / "scratch" / "out").iterdir()) == []
     assert list((shop / "out").iterdir()) == [built.path]
 
 
@@ -107,7 +115,7 @@ def test_its_extension_loads_beside_a_real_torch(built: BuiltWheel, shop: Path, 
 
 
 def test_another_folder_and_umask_give_the_same_bytes(
-    built: BuiltWheel, shop: Path, tree_of: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+    built: BuiltWheel, shop: Path, request_: WheelRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in {
         "TZ": "Asia/Tokyo",
@@ -116,42 +124,92 @@ def test_another_folder_and_umask_give_the_same_bytes(
         "PYTHONPATH": "/nowhere",
     }.items():
         monkeypatch.setenv(name, value)
-    source = fresh(tree_of(RELEASE), shop / "elsewhere" / "a longer name")
-    before = os.umask(0o077)
+    before, cores = os.umask(0o077), os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(cores)[:1])
     try:
-        again = build(source, shop, "again")
+        again = make(request_, shop, "a longer name")
     finally:
         os.umask(before)
+        os.sched_setaffinity(0, cores)
     assert again.sha256 == built.sha256
+    assert again.made == "built whole: asked for"
+
+
+def test_assembled_is_the_same_bytes(built: BuiltWheel, shop: Path, request_: WheelRequest) -> None:
+    first = make(request_, shop, "assembled", whole=False)
+    log = (shop / "assembled.log").stat().st_mtime_ns
+    again = make(request_, shop, "assembled", whole=False)
+    assert (first.made, first.sha256) == (again.made, again.sha256) == (ASSEMBLED, built.sha256)
+    assert (shop / "assembled.log").stat().st_mtime_ns == log, "the base was built twice"
+
+
+def test_many_random_edits_are_the_same_bytes(shop: Path, request_: WheelRequest) -> None:
+    """Files below vllm/ edited, emptied, added and removed at random: one whole build proves them all."""
+    store, chance = request_.store, random.Random(20260613)
+    entries = store.entries(request_.base)
+    paths = [path for path in entries if path.startswith("vllm/") and path.endswith(".py") and path != "vllm/envs.py"]
+    edits: dict[str, Entry | None] = {}
+    for number, path in enumerate(chance.sample(paths, 40)):
+        data = store.blob(entries[path].blob)
+        cut = chance.randrange(len(data) + 1)
+        more = f"# edit {number}\r\n".encode() * chance.randrange(3)
+        edits[path] = replace(entries[path], blob=store.write_blob(data[:cut] + more + data[cut:]))
+        folder, _, name = path.rpartition("/")
+        if number % 4 == 0 and name != "__init__.py":
+            edits[path] = None
+        if number % 5 == 0:
+            edits[f"{folder}/added_{number}.py"] = Entry("100644", store.write_blob(more))
+    request = of_tree(store, request_.base, store.with_files(request_.base, edits))
+    assembled = make(request, shop, "edits", whole=False)
+    assert assembled.made == ASSEMBLED
+    assert assembled.sha256 == make(request, shop, "edits-whole").sha256
+
+
+def test_a_series_that_could_steer_the_build_is_built_whole(shop: Path, request_: WheelRequest) -> None:
+    store = request_.store
+    tree = appended(store, request_.tree, "requirements/common.txt", b"planted-requirement\n")
+    made = make(of_tree(store, request_.base, tree), shop, "steered", whole=False)
+    assert made.made == "built whole: the series changes requirements/common.txt, which could steer the build"
+    assert "planted-requirement" in made.requires
+
+
+def test_a_kept_base_that_is_damaged_is_made_anew(built: BuiltWheel, shop: Path, request_: WheelRequest) -> None:
+    make(request_, shop, "before", whole=False)
+    (kept,) = (shop / "bases").glob("*/base.whl")
+    sound = kept.read_bytes()
+    kept.write_bytes(sound[: len(sound) // 2] + bytes([sound[len(sound) // 2] ^ 0xFF]) + sound[len(sound) // 2 + 1 :])
+    assert make(request_, shop, "damaged", whole=False).sha256 == built.sha256
+    assert kept.read_bytes() == sound
 
 
 def test_a_build_that_fails_names_its_log_and_the_compilers_words(
-    built: BuiltWheel, shop: Path, tree_of: Callable[[str], Path]
+    built: BuiltWheel, shop: Path, request_: WheelRequest
 ) -> None:
-    source = fresh(tree_of(RELEASE), shop / "broken")
-    (source / "csrc" / "spinloop.cpp").write_text("#error planted for the test\n")
+    store = request_.store
+    broken = store.with_file(
+        request_.tree, "csrc/spinloop.cpp", Entry("100644", store.write_blob(b"#error planted for the test\n"))
+    )
     with pytest.raises(WheelError, match="failed") as caught:
-        build(source, shop, "failed")
+        make(of_tree(store, request_.base, broken), shop, "failed", whole=False)
     assert "planted for the test" in caught.value.detail
     assert caught.value.where == str(shop / "failed.log") and (shop / "failed.log").is_file()
-    assert not (shop / "failed").exists() and list((shop / "scratch").iterdir()) == []
+    assert not (shop / "failed").exists() and list((shop / "scratch" / "failed").iterdir()) == []
 
 
-def test_an_extension_that_uses_torch_is_refused(built: BuiltWheel, shop: Path, tree_of: Callable[[str], Path]) -> None:
-    source = fresh(tree_of(RELEASE), shop / "torch")
-    with (source / "csrc" / "spinloop.cpp").open("a") as stream:
-        stream.write(
-            "\nnamespace at { void init(); }\n"
-            'extern "C" __attribute__((visibility("default"))) void planted() { at::init(); }\n'
-        )
+def test_an_extension_that_uses_torch_is_refused(shop: Path, request_: WheelRequest) -> None:
+    planted = (
+        b"\nnamespace at { void init(); }\n"
+        b'extern "C" __attribute__((visibility("default"))) void planted() { at::init(); }\n'
+    )
+    tree = appended(request_.store, request_.tree, "csrc/spinloop.cpp", planted)
     with pytest.raises(WheelError, match=r"_ZN2at4initEv \(a torch symbol"):
-        build(source, shop, "torch-out")
+        make(of_tree(request_.store, request_.base, tree), shop, "torch-out", whole=False)
     assert not (shop / "torch-out").exists()
 
 
 def test_an_environment_is_used_again(built: BuiltWheel, shop: Path) -> None:
     envs = shop / "envs"
-    (env,) = (path for path in envs.iterdir() if path.is_dir())
+    (env,) = (path for path in envs.iterdir() if path.is_dir() and path.name.startswith("build-"))
     before = (env / "complete.json").stat().st_mtime_ns
     assert ensure(envs, "build", BUILD_REQUIREMENTS) == env / "bin" / "python"
     assert (env / "complete.json").stat().st_mtime_ns == before

@@ -2,63 +2,103 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from made_trees import tree_in
 from wheel_samples import FILES, VERSION, blob_id
 
-from patchset.errors import WheelError
-from patchset.wheel.build import WheelRequest, build_wheel, tree_contents
-from patchset.wheel.inspect import DELETED
+from patchset.errors import MissingTool, WheelError
+from patchset.store import Entry, Store
+from patchset.wheel import Rooms, WheelRequest, make_wheel
+from patchset.wheel.build import BuildRequest, build
 
 PYPROJECT = '[build-system]\nrequires = ["setuptools"]\n[project]\nname = "vllm"\nrequires-python = ">=3.10"\n'
 MAMBA = "vllm/v1/worker/mamba_utils.py"
+TREE = {**FILES, "setup.py": b"\n", "pyproject.toml": PYPROJECT.encode()}
 
 
 @pytest.fixture
-def request_(tmp_path: Path) -> WheelRequest:
+def order(tmp_path: Path) -> BuildRequest:
     source = tmp_path / "source"
-    for name, data in {**FILES, "setup.py": b"\n", "pyproject.toml": PYPROJECT.encode()}.items():
+    for name, data in TREE.items():
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         (source / name).write_bytes(data)
-    return WheelRequest(source, "0.23.0", VERSION, "1a2b3c4d" * 5, 1_780_000_000, {})
+    files = {path: Entry("100644", blob_id(data)) for path, data in TREE.items()}
+    return BuildRequest(source, files, "0.23.0", VERSION, 1_780_000_000)
 
 
-def refused(request: WheelRequest, room: Path) -> str:
-    with pytest.raises(WheelError) as caught:
-        build_wheel(request, out=room / "out", envs=room / "envs", scratch=room / "scratch", log=room / "build.log")
-    assert caught.value.next
-    assert not any((room / name).exists() for name in ("out", "envs", "scratch", "build.log")), (
-        "something was made first"
-    )
-    return caught.value.what
+@pytest.fixture
+def build_refused(tmp_path: Path) -> Callable[[BuildRequest], str]:
+    def refused(request: BuildRequest) -> str:
+        with pytest.raises(WheelError) as caught:
+            build(request, envs=tmp_path / "envs", scratch=tmp_path / "scratch", log=tmp_path / "build.log")
+        assert caught.value.next
+        made = [name for name in ("envs", "scratch", "build.log") if (tmp_path / name).exists()]
+        assert not made, "something was made first"
+        return caught.value.what
+
+    return refused
 
 
 @pytest.mark.parametrize(
     "left", ["build/lib/vllm/old.py", "vllm.egg-info/SOURCES.txt", "vllm/_version.py", ".git/HEAD", "vllm/vllm-rs"]
 )
-def test_a_folder_that_was_built_in_before(request_: WheelRequest, tmp_path: Path, left: str) -> None:
-    (request_.source / left).parent.mkdir(parents=True, exist_ok=True)
-    (request_.source / left).write_bytes(b"")
-    assert "is not a fresh tree" in refused(request_, tmp_path)
+def test_a_folder_that_was_built_in_before(
+    order: BuildRequest, build_refused: Callable[[BuildRequest], str], left: str
+) -> None:
+    (order.source / left).parent.mkdir(parents=True, exist_ok=True)
+    (order.source / left).write_bytes(b"")
+    assert "is not a fresh tree" in build_refused(order)
 
 
-def test_a_folder_that_is_not_the_patched_tree(request_: WheelRequest, tmp_path: Path) -> None:
-    for patched in ({MAMBA: "0" * 39 + "1"}, {"vllm/new.py": "1" * 40}, {MAMBA: DELETED}):
-        assert "is not the patched tree" in refused(replace(request_, patched=patched), tmp_path)
+def test_a_folder_that_is_not_the_tree(order: BuildRequest, build_refused: Callable[[BuildRequest], str]) -> None:
+    other = Entry("100644", "0" * 39 + "1")
+    for files in ({**order.files, MAMBA: other}, {**order.files, "vllm/new.py": other}):
+        assert "is not the patched tree" in build_refused(replace(order, files=files))
+    assert f"{MAMBA} should not be there" in build_refused(
+        replace(order, files={path: entry for path, entry in order.files.items() if path != MAMBA})
+    )
 
 
-def test_a_build_requirement_that_the_lock_lacks(request_: WheelRequest, tmp_path: Path) -> None:
-    (request_.source / "pyproject.toml").write_text(PYPROJECT.replace('"setuptools"', '"setuptools>=900", "maturin"'))
-    assert "setuptools>=900" in refused(request_, tmp_path)
+def test_a_build_requirement_that_the_lock_lacks(
+    order: BuildRequest, build_refused: Callable[[BuildRequest], str]
+) -> None:
+    (order.source / "pyproject.toml").write_text(PYPROJECT.replace('"setuptools"', '"setuptools>=900", "maturin"'))
+    assert "setuptools>=900" in build_refused(order)
 
 
-def test_rust_for_a_release_that_has_none(request_: WheelRequest, tmp_path: Path) -> None:
-    assert "has no Rust front end" in refused(replace(request_, rust=True), tmp_path)
+@pytest.fixture
+def made_of(tmp_path: Path) -> Callable[..., WheelRequest]:
+    def request(files: dict[str, bytes], **more: object) -> WheelRequest:
+        store = Store.open(tmp_path / "store.git")
+        tree = tree_in(store, files)
+        return WheelRequest(store, tree, tree, "0.23.0", VERSION, 1_780_000_000, {"series": []}, **more)
+
+    return request
 
 
-def test_tree_contents(request_: WheelRequest) -> None:
-    found = tree_contents(request_.source)
-    assert list(found) == sorted([*FILES, "pyproject.toml", "setup.py"])
-    assert found[MAMBA].blob == blob_id(FILES[MAMBA])
+def make(request: WheelRequest, room: Path) -> None:
+    rooms = Rooms(room / "bases", room / "envs", room / "scratch", room / "build.log")
+    make_wheel(request, rooms, out=room / "out")
+
+
+def test_rust_for_a_release_that_has_none(made_of: Callable[..., WheelRequest], tmp_path: Path) -> None:
+    with pytest.raises(WheelError, match="has no Rust front end"):
+        make(made_of(TREE, rust=True), tmp_path)
+
+
+def test_rust_on_a_machine_without_it(
+    made_of: Callable[..., WheelRequest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = made_of({**TREE, "rust/src/cmd/Cargo.toml": b""}, rust=True)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MissingTool, match="needs cargo and rustc"):
+        make(request, tmp_path)
+
+
+def test_a_record_may_not_say_what_is_said_here(made_of: Callable[..., WheelRequest], tmp_path: Path) -> None:
+    with pytest.raises(WheelError, match="a key `wheel`"):
+        make(replace(made_of(TREE), record={"wheel": {}}), tmp_path)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from patchset.wheel import elf, toolchain
+from patchset.wheel import elf
 
 SOURCE = """
 #include <string>
@@ -19,8 +20,8 @@ extern "C" char use(const std::string &s, const at::Tensor *t) { return s.at(pla
 
 
 def shared_object(folder: Path, torch: str) -> bytes:
-    compiler = toolchain.compiler()
-    assert compiler, "the tests of the wheel need a C++ compiler, as the wheel does"
+    compiler = shutil.which("g++") or shutil.which("clang++")
+    assert compiler, "these tests need a C++ compiler of the machine (the wheel does not)"
     (folder / "x.cpp").write_text(SOURCE)
     argv = [compiler, "-shared", "-fPIC", "-O1", f"-DTORCH={torch}", "-o", "x.so", "x.cpp"]
     subprocess.run(argv, cwd=folder, check=True)

@@ -1,0 +1,21 @@
+# What vLLM's CMake files ask of FindPython, answered for the stable ABI of Python 3.11 whatever interpreter runs the
+# build: its own headers, version and library play no part. The interpreter itself (vLLM sets Python_EXECUTABLE before)
+# only answers questions such as where torch's CMake package is.
+if(NOT Python_FIND_COMPONENTS STREQUAL "Interpreter;Development.Module;Development.SABIModule")
+  message(FATAL_ERROR "the stand-in FindPython was asked for ${Python_FIND_COMPONENTS}, which it does not know")
+endif()
+set(Python_FOUND TRUE)
+set(Python_VERSION 3.11)
+set(Python_VERSION_MAJOR 3)
+set(Python_VERSION_MINOR 11)
+
+function(Python_add_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 asked "MODULE;WITH_SOABI" "USE_SABI" "")
+  if(NOT asked_MODULE OR NOT asked_USE_SABI STREQUAL "3.11")
+    message(FATAL_ERROR "${name}: the stand-in FindPython makes modules for the stable ABI of 3.11 only")
+  endif()
+  add_library(${name} MODULE ${asked_UNPARSED_ARGUMENTS})
+  set_target_properties(${name} PROPERTIES PREFIX "" SUFFIX ".abi3.so")
+  target_compile_definitions(${name} PRIVATE Py_LIMITED_API=0x030B0000)
+  target_include_directories(${name} PRIVATE "${CMAKE_CURRENT_FUNCTION_LIST_DIR}")
+endfunction()
