@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from patchset.errors import WheelError
 from patchset.proof import Exposure, Proof
 from patchset.resolve import Project, Resolved
 from patchset.store import Store
-from patchset.wheel import BuiltWheel, Rooms, WheelRequest, environments, make_wheel, provenance, sbom
+from patchset.wheel import BuiltWheel, Rooms, WheelRequest, environments, make_wheel, provenance, single_file
 from patchset.wheel.bill import Bill, bill_of
 from patchset.workspace import UNREADABLE, digest, sources_digest, write_atomically
 
@@ -61,7 +61,7 @@ def order(
         epoch=int(resolved.release.date.timestamp()),
         record=record,
         rust=resolved.recipe.rust,
-        sbom=partial(sbom.document, bill),
+        sbom=partial(_bill_text, bill),
     )
     rooms = Rooms(
         workspace.cache / "bases",
@@ -72,6 +72,12 @@ def order(
     here = Path(__file__).parent
     code = [sources_digest(here / name) for name in ("wheel", "verify")]
     return Order(request, bill, rooms, digest([record, asdict(bill), code, environments(), resolved.recipe.rust]))
+
+
+def _bill_text(bill: Bill, native: Mapping[str, str]) -> bytes:
+    from patchset.wheel import sbom  # a quarter of a second, for a wheel that is made only
+
+    return sbom.document(bill, native)
 
 
 def wheel_for(wanted: Order, cache: Path, *, fresh: bool = False, whole: bool = False) -> tuple[BuiltWheel, bool]:
@@ -107,7 +113,7 @@ def describe_wheel(built: BuiltWheel) -> dict[str, Any]:
 
 
 def publish(built: BuiltWheel, target: Path) -> Path:
-    """Put the wheel and its sha256 into *target*; a wheel of other bytes under that name is not replaced.
+    """Put the wheel, its sha256 and the verifier as one file into *target*; a wheel of other bytes under that name is not replaced.
 
     :raises WheelError: there is one.
     """
@@ -120,6 +126,7 @@ def publish(built: BuiltWheel, target: Path) -> Path:
         )
     write_atomically(wheel, built.path.read_bytes())
     write_atomically(target / f"{wheel.name}.sha256", f"{built.sha256}  {wheel.name}\n".encode())
+    write_atomically(target / single_file.NAME, single_file.single_file())
     return wheel
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from patchset import delivery
+from patchset import delivery, verify
 from patchset.console import Console
 from patchset.errors import WheelError
 from patchset.runtime import WheelOnly
@@ -48,6 +48,20 @@ def show_requirements(console: Console, findings: Iterable[Mapping[str, str]]) -
     for item in findings:
         console.line(f"{item['severity']:<9}{item['requirement']}: {item['why']}")
         console.line(f"         next: {item['next']}")
+
+
+def show_report(console: Console, report: verify.Report) -> None:
+    """The end of ``inv verify``: each check, and each finding with what to do."""
+    console.json(report.as_dict())
+    for line in verify.lines_of(report):
+        console.line(line)
+
+
+def show_unusable(console: Console, error: verify.Unusable) -> None:
+    """``inv verify`` on what is no wheel, receipt or installation."""
+    console.json({"error": error.as_dict()})
+    for line in verify.error_lines(error):
+        console.line(line)
 
 
 def require_same(made: WheelOnly) -> None:

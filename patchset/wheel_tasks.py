@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from invoke import Context, task
+from invoke import Context, Exit, task
 
-from patchset.cli import DEFAULT, WORKSPACE, help_for, job
+from patchset.cli import DEFAULT, WORKSPACE, help_for, job, reporting
 
 
 @task(
@@ -36,3 +36,26 @@ def wheel(
         made = runtime.only_wheel(project, wanted, console, fresh=fresh, whole=whole, check=check, against=against)
         wheel_show.show(console, made, WORKSPACE.root)
         wheel_show.require_same(made)
+
+
+@task(
+    help=help_for(
+        "json",
+        target="a wheel, a receipt, site-packages, a virtual environment, or its vllm folder",
+        against="a receipt that wheel or installation must agree with",
+        start="where the server is started (default: here): would Python find another vllm first?",
+    )
+)
+def verify(_: Context, target: str, against: str = "", start: str = "", json: bool = False) -> None:
+    """Is a wheel, receipt or installed vLLM what it says it is?"""
+    with reporting(json) as console:
+        from patchset import verify, wheel_show
+
+        try:
+            report = verify.verify(target, receipt=against or None, start=start or None)
+        except verify.Unusable as error:
+            wheel_show.show_unusable(console, error)
+            raise Exit(code=verify.USAGE) from error
+        wheel_show.show_report(console, report)
+        if report.exit_code:
+            raise Exit(code=report.exit_code)

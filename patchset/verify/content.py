@@ -17,7 +17,9 @@ _MADE = re.compile(r"vllm/(_version\.py|vllm-rs|([^/]+/)*[^/]+\.so(\.\d+)*)")
 #: More links than any release has; each is compared with every file.
 _MOST_LINKS = 100
 #: Tree entries hashed at most while an added file is searched: some seconds.
-_MOST_WORK = 20_000_000
+_MOST_WORK = 5_000_000
+#: What hashing a directory costs beside its entries, in entries.
+_EACH = 10
 
 
 @dataclass(frozen=True)
@@ -207,7 +209,7 @@ def _added(sources: _Sources, record: Record) -> str:
     forest = sources.forest
     kept = {above for place in (record.proof.rest if record.proof else {}) for above in _up(place)}
     candidates = [*sources.files, *(place for place in forest.levels if place and place not in kept)]
-    if sum(len(forest.levels[above]) for path in candidates for above in _up(split(path)[0])) > _MOST_WORK:
+    if sum(len(forest.levels[above]) + _EACH for path in candidates for above in _up(split(path)[0])) > _MOST_WORK:
         return ""
     return next((path for path in candidates if forest.root_without(path) == record.run.tree), "")
 

@@ -41,12 +41,15 @@ def check_owners(site: Path, every: Sequence[Distribution]) -> Check:
         groups.setdefault((tuple(sorted(one.digests)), _top(one.path)), []).append(one)
     findings = [_group_finding(site, owners, top, files) for (owners, top), files in sorted(groups.items())]
     findings += _watched(site, every)
-    unread = [one.label for one in every if one.unread]
+    unread = [one.label for one in every if one.unread or one.faults]
     note = f"{len(every)} distributions" + (
         f"; {len(shared) - len(differing)} shared files are the same in all" if shared else ""
     )
     return Check(
-        "owners", note, few(findings), f"no RECORD could be read of {', '.join(unread[:10])}" if unread else ""
+        "owners",
+        note,
+        few(findings),
+        f"RECORD could not be read, or not wholly, of {', '.join(unread[:10])}" if unread else "",
     )
 
 

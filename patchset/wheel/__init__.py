@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 #: Of this tool's own requirements, those whose version shows in a wheel's bytes.
-_WRITERS = ("cyclonedx-python-lib", "deflate")
+_WRITERS = ("cyclonedx-python-lib", "deflate", "packageurl-python")
 
 
 def environments() -> tuple[tuple[str, str], ...]:

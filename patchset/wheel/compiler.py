@@ -2,16 +2,16 @@
 
 Facts:
 
-* `zig c++` is Clang with everything that it links against for any glibc: neither the machine's compiler, binutils,
-  headers nor libraries are asked, so neither they nor Python decide about a byte (tried: Python 3.10-3.13, other
-  folders, an empty PATH, a machine without /usr/include).
-* vLLM is built in PyTorch's manylinux_2_28 image (`.buildkite/image_build/image_build_torch_nightly.sh` of 0.28.0), and
-  torch's own wheels say manylinux_2_28: a host that runs them has that glibc.
+* `zig c++` is Clang with everything that it links against, for any glibc: neither the machine's compiler, binutils,
+  headers nor libraries are asked. So neither they nor the Python decide about a byte (0.22.1, 0.23.0 and 0.26.0 compared:
+  Python 3.10-3.13, other folders, umask, cores, and a machine with neither /usr/include nor a program but sh).
+* vLLM's CI builds on PyTorch's manylinux_2_28 image (`.buildkite/image_build/image_build_torch_nightly.sh` of 0.28.0), and
+  torch's own wheels say manylinux_2_28: a host that runs them has that glibc. Asked for in the end is 2.17.
 * The processor is plain x86_64: without `-mcpu` a compiler may use what the machine has that it runs on.
-* The level of optimisation is a word of the compiler: without one (as in CMake's own trials) zig adds run-time checks and
-  makes a second C++ library, for a minute.
-* The first link compiles zig's C++ library: 67-100 s on two busy cores, 54 MB; every later one takes 0.05 s. A copy of
-  that cache at another place serves as well.
+* Optimisation and stripping are words of the compiler, not of the build: zig compiles a C++ library for each
+  combination, and CMake's own trials would ask for another one.
+* That library takes a minute of processor time at the first link, and 55 MB; every later link takes 0.05 s. A copy of the
+  cache at another place serves as well. The compiler itself takes 400 MB.
 """
 
 from __future__ import annotations

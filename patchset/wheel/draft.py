@@ -8,7 +8,6 @@ files keep it; the version stands in METADATA, ``_version.py`` and the name of `
 
 from __future__ import annotations
 
-import base64
 import csv
 import io
 import re
@@ -21,6 +20,7 @@ from packaging.version import Version
 
 from patchset.errors import WheelError
 from patchset.store import Entry
+from patchset.verify.records import spell_hash
 from patchset.wheel.inspect import GENERATED, NATIVE, RUST, content_of
 from patchset.wheel.packing import Packed, pack
 from patchset.wheel.record import Member
@@ -140,7 +140,6 @@ def _record_of(members: Sequence[Packed], record_name: str) -> bytes:
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     for member in members:
-        code = base64.urlsafe_b64encode(bytes.fromhex(member.sha256)).rstrip(b"=").decode()
-        writer.writerow((member.name, f"sha256={code}", member.size))
+        writer.writerow((member.name, spell_hash(bytes.fromhex(member.sha256)), member.size))
     writer.writerow((record_name, "", ""))
     return text.getvalue().encode()

@@ -53,9 +53,6 @@ from patchset.wheel.bill import (
     purl,
 )
 
-#: Where the document lies below ``.dist-info``.
-SBOM_FILE = "sboms/patchset.cdx.json"
-
 #: What a file of the tree must be under to be in the wheel.
 _PACKAGE = "vllm/"
 _GITHUB = re.compile(r"https://github\.com/([\w.-]+/[\w.-]+)/(?:pull|issues)/(\d+)/?\Z", re.ASCII)

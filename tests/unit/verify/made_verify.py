@@ -13,12 +13,13 @@ import hashlib
 import io
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from patchset.store import Entry
+from patchset.verify import Report
 from patchset.verify.trees import forest_of
 from patchset.wheel.bill import Bill, OmittedEntry, PatchEntry
 from patchset.wheel.tree_proof import tree_proof
@@ -324,3 +325,27 @@ def other(site: Path, name: str, version: str, files: Mapping[str, bytes], *, wr
     folder = f"{name}-{version}.dist-info"
     rows = [(path, spelled(data), str(len(data))) for path, data in files.items()]
     put_record(site / folder / "RECORD", [*rows, (f"{folder}/RECORD", "", "")])
+
+
+def edited(path: str, value: object) -> Callable[[dict], None]:
+    def edit(record: dict) -> None:
+        *above, last = [int(word) if word.isdigit() else word for word in path.split(":")]
+        place = record
+        for key in above:
+            place = place[key]
+        assert json.dumps(place[last]) != json.dumps(value)
+        place[last] = value
+
+    return edit
+
+
+def kinds(report: Report) -> set[str]:
+    return {finding.kind.label for finding in report.findings}
+
+
+def told(report: Report) -> set[tuple[str, str]]:
+    return {(finding.kind.label, finding.path) for finding in report.findings}
+
+
+def state(report: Report, what: str) -> str:
+    return next(check.state for check in report.checks if check.what == what)

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import made_verify as mv
 import pytest
+from made_verify import kinds, state, told
 
-from patchset.verify import Report, Unusable, verify
+from patchset.verify import Unusable, verify
 from patchset.verify.shadow import check_shadow
 
 MADE = mv.make()
@@ -30,18 +31,6 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
     return mv.install(MADE, tmp_path / "env")
-
-
-def told(report: Report) -> set[tuple[str, str]]:
-    return {(finding.kind.label, finding.path) for finding in report.findings}
-
-
-def kinds(report: Report) -> set[str]:
-    return {finding.kind.label for finding in report.findings}
-
-
-def state(report: Report, what: str) -> str:
-    return next(check.state for check in report.checks if check.what == what)
 
 
 def test_as_it_is_installed(site: Path, start: Path) -> None:
@@ -65,21 +54,30 @@ def test_modes_do_not_count(site: Path, start: Path) -> None:
     assert verify(site, start=start).exit_code == 0
 
 
-@pytest.mark.parametrize("linked", [False, True])
-def test_a_real_installer(tmp_path: Path, start: Path, linked: bool) -> None:
-    """pip, with and without a folder of its own (there it writes wrong paths for scripts)."""
-    wheel = MADE.write(tmp_path)
-    words = ["install", "--quiet", "--no-deps", "--no-index", "--disable-pip-version-check"]
-    if linked:
-        subprocess.run([sys.executable, "-m", "venv", tmp_path / "v"], check=True)
-        shell, where = tmp_path / "v" / "bin" / "python", tmp_path / "v"
+@pytest.mark.parametrize("folder", [False, True])
+def test_a_real_installer(tmp_path: Path, start: Path, folder: bool) -> None:
+    """pip, into an environment and into a folder (there it writes wrong paths for scripts)."""
+    made = MADE.write(tmp_path)
+    wheel = made.rename(made.with_name(made.name.replace("cp38-abi3-linux_x86_64", "py3-none-any")))
+    target = tmp_path / "target"
+    if folder:
+        place = ["--target", target]
     else:
-        shell, where = Path(sys.executable), tmp_path / "site"
-        words += ["--target", str(where)]
-    fits = wheel.rename(wheel.with_name(wheel.name.replace("linux_x86_64", "any").replace("cp38-abi3", "py3-none")))
-    subprocess.run([shell, "-m", "pip", *words, fits], check=True, capture_output=True)
-    report = verify(where, start=start)
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", target], check=True)
+        place = []
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--quiet",
+        *([] if folder else ["--python", target / "bin" / "python"]),
+        "install",
+    ]
+    options = ["--no-deps", "--no-index", "--disable-pip-version-check"]
+    subprocess.run([*pip, *options, *place, wheel], check=True, capture_output=True)
+    report = verify(target, start=start)
     assert (report.findings, state(report, "tree")) == ((), "ok")
+    assert [path.name for path in (target / "bin").glob("vllm")] == ["vllm"]
 
 
 def test_an_edited_file(site: Path, start: Path) -> None:

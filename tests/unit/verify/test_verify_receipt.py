@@ -9,15 +9,12 @@ from pathlib import Path
 
 import made_verify as mv
 import pytest
+from made_verify import kinds
 
-from patchset.verify import Report, Unusable, verify
+from patchset.verify import Unusable, verify
 from patchset.wheel import provenance
 
 MADE = mv.make()
-
-
-def kinds(report: Report) -> set[str]:
-    return {finding.kind.label for finding in report.findings}
 
 
 @pytest.fixture

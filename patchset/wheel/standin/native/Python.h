@@ -28,7 +28,6 @@ extern "C" {
 #endif
 
 typedef long Py_ssize_t;
-_Static_assert(sizeof(Py_ssize_t) == sizeof(size_t), "Py_ssize_t is a size_t with a sign");
 
 /* Objects. */
 typedef struct _typeobject PyTypeObject;

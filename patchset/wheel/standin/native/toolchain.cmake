@@ -8,4 +8,5 @@ set(CMAKE_FIND_USE_CMAKE_SYSTEM_PATH FALSE)
 list(PREPEND CMAKE_MODULE_PATH "${CMAKE_CURRENT_LIST_DIR}")
 # Names from __FILE__ would otherwise carry the path of the build.
 add_compile_options("-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=")
-add_link_options("LINKER:--version-script=${CMAKE_CURRENT_LIST_DIR}/exports.map")
+# Not LINKER: and not -Wl, which part a path at its commas.
+add_link_options("SHELL:-Xlinker \"--version-script=${CMAKE_CURRENT_LIST_DIR}/exports.map\"")
