@@ -12,10 +12,24 @@ from invoke import Context, Exit, task
 from patchset.cli import DEFAULT, WORKSPACE, help_for, job, number, reporting, whole
 from patchset.errors import BisectError, SeriesError
 from patchset.series_tasks import backport, diff, drop, edit, export, graph, import_, lint, move, new
-from patchset.wheel_tasks import verify, wheel
+from patchset.wheel_tasks import kernels, verify, wheel
 from patchset.workspace import write_atomically
 
-__all__ = ["backport", "diff", "drop", "edit", "export", "graph", "import_", "lint", "move", "new", "verify", "wheel"]
+__all__ = [
+    "backport",
+    "diff",
+    "drop",
+    "edit",
+    "export",
+    "graph",
+    "import_",
+    "kernels",
+    "lint",
+    "move",
+    "new",
+    "verify",
+    "wheel",
+]
 
 
 @task(default=True, help=help_for("recipe", "json", "fresh", "wait"))

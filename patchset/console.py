@@ -25,6 +25,7 @@ _STYLES = {
     "passed": "green",
     "defect": "red",
     "unknown": "yellow",
+    "mind": "yellow",
     "conflicts": "bold red",
     "partial": "bold red",
     "ambiguous": "bold red",

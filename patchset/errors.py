@@ -141,6 +141,13 @@ class BisectError(PatchsetError):
     kind = "bisect"
 
 
+class KernelsError(PatchsetError):
+    """A kernels wheel that is unreadable, or that will fail beside this tree, this torch or this Python."""
+
+    exit_code = 17
+    kind = "kernels"
+
+
 class Interrupted(PatchsetError):
     """Ctrl-C."""
 

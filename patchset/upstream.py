@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
 from patchset import declared
+from patchset.declared import Table
 from patchset.errors import DeclarationError
 
 
@@ -25,10 +27,21 @@ class Release:
 
 
 @dataclass(frozen=True)
+class Wheel:
+    """One binary wheel on the package index: version, file name, sha256 and size (bytes)."""
+
+    version: str
+    file: str
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True)
 class Upstream:
     """One upstream.
 
-    ``repository`` is a git URL and ``tag`` the tag's name with ``{release}`` in it.
+    ``repository`` is a git URL and ``tag`` the tag's name with ``{release}`` in it. ``wheels`` are those that are known
+    by their hash, version → wheel, of an upstream that is not built here.
     """
 
     name: str
@@ -36,6 +49,7 @@ class Upstream:
     repository: str
     tag: str
     releases: Mapping[str, Release]
+    wheels: Mapping[str, Wheel] = field(default_factory=dict)
 
     def release(self, version: str) -> Release:
         """The known release *version*.
@@ -56,6 +70,15 @@ def _is_version(text: str) -> bool:
         return bool(Version(text))
     except InvalidVersion:
         return False
+
+
+def wheel_file(text: str) -> str:
+    """*text* if it is the file name of a wheel; else ValueError."""
+    try:
+        parse_wheel_filename(text)
+    except InvalidWheelFilename:
+        raise ValueError("not the file name of a wheel") from None
+    return text
 
 
 def sha256(text: str) -> str:
@@ -96,11 +119,33 @@ def read_upstreams(file: Path) -> dict[str, Upstream]:
             if release.version in releases:
                 raise item.error(f"release {release.version} is listed twice", key="version")
             releases[release.version] = release
+        wheels = _wheels(table)
         ordered = dict(sorted(releases.items(), key=lambda pair: Version(pair[0])))
-        found[name] = Upstream(name, table.text("distribution"), table.text("repository"), table.text("tag"), ordered)
+        found[name] = Upstream(
+            name, table.text("distribution"), table.text("repository"), table.text("tag"), ordered, wheels
+        )
         if re.sub(r"\{release\}", "", found[name].tag, count=1).count("{") or "{release}" not in found[name].tag:
             raise table.error("tag must contain {release} once, and no other braces", key="tag")
         table.done()
     if "vllm" not in found:
         raise top.error("there is no [vllm]", next="git checkout vendor/upstreams.toml")
     return found
+
+
+def _wheels(table: Table) -> dict[str, Wheel]:
+    found: dict[str, Wheel] = {}
+    for item in table.tables("wheel"):
+        wheel = Wheel(
+            item.parsed("version", version),
+            item.parsed("file", wheel_file),
+            item.parsed("sha256", sha256),
+            item.integer("size"),
+        )
+        item.done()
+        name, stated = parse_wheel_filename(wheel.file)[:2]
+        if wheel.version in found:
+            raise item.error(f"wheel {wheel.version} is listed twice", key="version")
+        if (name, str(stated)) != (canonicalize_name(table.text("distribution")), wheel.version):
+            raise item.error(f"file is no wheel of {table.text('distribution')} {wheel.version}", key="file")
+        found[wheel.version] = wheel
+    return dict(sorted(found.items(), key=lambda pair: Version(pair[0])))

@@ -40,6 +40,45 @@ def wheel(
 
 @task(
     help=help_for(
+        "recipe",
+        "json",
+        "fresh",
+        "wait",
+        version="these kernels instead of the recipe's",
+        wheel="the kernels wheel in this file instead",
+        torch="where the serving host's torch is (its package folder), instead of the laboratory's",
+        add="first make --version known: its hash goes into vendor/upstreams.toml",
+    )
+)
+def kernels(
+    _: Context,
+    recipe: str = DEFAULT,
+    version: str = "",
+    wheel: str = "",
+    torch: str = "",
+    add: bool = False,
+    json: bool = False,
+    fresh: bool = False,
+    wait: bool = True,
+) -> None:
+    """Read the kernels wheel without loading it: does it go with the patched tree?"""
+    with job(f"kernels -r {recipe}", json, wait) as (console, project):
+        from patchset.kernels import task as kernels_task
+
+        kernels_task.kernels(
+            project,
+            project.recipe(recipe),
+            console,
+            version=version,
+            wheel=wheel,
+            torch=torch,
+            add=add,
+            fresh=fresh,
+        )
+
+
+@task(
+    help=help_for(
         "json",
         target="a wheel, a receipt, site-packages, a virtual environment, or its vllm folder",
         against="a receipt that wheel or installation must agree with",

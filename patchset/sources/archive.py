@@ -21,7 +21,7 @@ SIZE_LIMIT = 512 * 1024 * 1024
 #: Called with the bytes had so far and the bytes to come in all (None: the server does not say).
 Progress = Callable[[int, "int | None"], None]
 
-_FILENAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!-]{0,199}\.tar\.gz\Z")
+_FILENAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!-]{0,199}\.(tar\.gz|whl)\Z")
 _PART = ".part"
 
 
@@ -56,7 +56,7 @@ def fetch(
     :raises SourceError: it cannot be had as asked. What was in *cache* before is then as it was.
     """
     if not _FILENAME.match(filename):
-        raise SourceError(f"{filename!r} is no name for a source archive", next="check the lock and the index")
+        raise SourceError(f"{filename!r} is no name for a source archive or wheel", next="check the lock and the index")
     path = cache / filename
     kept = _look(path)
     if kept and kept.sha256 == sha256:

@@ -122,10 +122,10 @@ def find_archive(
         wanted = Version(release)
     except InvalidVersion as error:
         raise SourceError(f"{release!r} is no release number", next="write one like 0.23.0") from error
-    offers, complaints = _offers(distribution, settings or read_pip_settings())
-    same_release = [offer for version, offer, _ in offers if version == wanted]
+    found, complaints = offers(distribution, settings or read_pip_settings())
+    same_release = [offer for version, offer, _ in found if version == wanted]
     if not same_release:
-        others = f", which has {len(offers)} others" if offers else ""
+        others = f", which has {len(found)} others" if found else ""
         raise SourceError(
             f"no source archive of {distribution} {release} on the configured package index{others}",
             detail="\n".join(complaints),
@@ -157,8 +157,8 @@ def available_releases(distribution: str, *, settings: PipSettings | None = None
 
     :raises SourceError: there is none, or no index could be asked.
     """
-    offers, complaints = _offers(distribution, settings or read_pip_settings())
-    releases = {version for version, _, yanked in offers if not yanked}
+    found, complaints = offers(distribution, settings or read_pip_settings())
+    releases = {version for version, _, yanked in found if not yanked}
     if not releases:
         raise SourceError(
             f"no source archive of {distribution} on the configured index", detail="\n".join(complaints), next=_ADVICE
@@ -192,8 +192,10 @@ def open_download(url: str, *, settings: PipSettings | None = None) -> Iterator[
             ) from error
 
 
-def _offers(distribution: str, settings: PipSettings) -> tuple[list[tuple[Version, Found, bool]], list[str]]:
-    """(version, archive, is yanked) of every source archive, in the order of the sources, and what went wrong where.
+def offers(
+    distribution: str, settings: PipSettings, *, wheels: bool = False
+) -> tuple[list[tuple[Version, Found, bool]], list[str]]:
+    """(version, file, is yanked) of every source archive, or wheel, in the order of the sources, and what went wrong where.
 
     Each source is asked by a finder of its own: in one finder, an index that cannot be reached hides all the others.
     """
@@ -206,10 +208,12 @@ def _offers(distribution: str, settings: PipSettings) -> tuple[list[tuple[Versio
     if not sources:
         # unearth would fall back on a host of its own choice; the user has chosen none.
         return [], ["pip is configured with no-index and without find-links"]
-    offers: list[tuple[Version, Found, bool]] = []
+    suffix = ".whl" if wheels else ".tar.gz"
+    found: list[tuple[Version, Found, bool]] = []
     with _client(settings) as client, _unearth_complaints() as complaints:
         for source in sources:
-            finder = PackageFinder(client, no_binary=[distribution], ignore_compatibility=True, **source)
+            source["only_binary" if wheels else "no_binary"] = [distribution]
+            finder = PackageFinder(client, ignore_compatibility=True, **source)
             try:
                 packages = list(finder.find_all_packages(distribution, allow_yanked=True))
             except (httpx2.HTTPError, httpx2.InvalidURL, SourceError, ValueError, OSError) as error:
@@ -220,7 +224,7 @@ def _offers(distribution: str, settings: PipSettings) -> tuple[list[tuple[Versio
                 link = package.link
                 # A page from the network has no business naming a file of this machine.
                 strayed = link.is_file and str(link.comes_from).startswith("http")
-                if package.version and not link.is_vcs and not strayed and link.filename.endswith(".tar.gz"):
+                if package.version and not link.is_vcs and not strayed and link.filename.endswith(suffix):
                     digest = str((link.hash_option or {}).get("sha256", [""])[0]).lower()
                     offer = Found(
                         link.url_without_fragment,
@@ -228,8 +232,8 @@ def _offers(distribution: str, settings: PipSettings) -> tuple[list[tuple[Versio
                         digest if _SHA256.match(digest) else None,
                         hide(link.url_without_fragment),
                     )
-                    offers.append((Version(package.version), offer, link.is_yanked))
-    return offers, complaints
+                    found.append((Version(package.version), offer, link.is_yanked))
+    return found, complaints
 
 
 def _client(settings: PipSettings) -> Any:

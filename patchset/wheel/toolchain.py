@@ -93,11 +93,6 @@ def find(program: str) -> str | None:
     return shutil.which(program)
 
 
-def has_rust(release_tree: Path) -> bool:
-    """Whether the release has a Rust front end to build at all (from 0.22.0)."""
-    return (release_tree / "rust" / "src" / "cmd" / "Cargo.toml").is_file()
-
-
 def native_extensions(release_tree: Path, python: tuple[int, int] = STABLE_ABI) -> tuple[str, ...]:
     """The CMake extensions that `setup.py` builds for XPU with the Python version *python*, read without running it.
 
