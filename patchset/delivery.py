@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -37,8 +37,9 @@ def order(
     proofs: Sequence[Proof],
     omitted: Sequence[Exposure],
     scratch: Path,
+    say: Callable[[str], None],
 ) -> Order:
-    """What to make of *resolved*, in *scratch*."""
+    """What to make of *resolved*, in *scratch*; *say* is told what takes long and is done once."""
     workspace = project.workspace
     record = {
         "format": 2,
@@ -68,6 +69,7 @@ def order(
         workspace.environments,
         scratch,
         workspace.logs / f"wheel-{resolved.version}.log",
+        say,
     )
     here = Path(__file__).parent
     code = [sources_digest(here / name) for name in ("wheel", "verify")]

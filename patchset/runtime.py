@@ -146,7 +146,7 @@ def _build(
         proof.require(proofs, recipe.name)
         if all(item.base.cached and item.patched.cached for item in proofs):
             reused.append("probe verdicts")
-        wanted = delivery.order(project, resolved, store, proofs, omitted, scratch)
+        wanted = delivery.order(project, resolved, store, proofs, omitted, scratch, console.say)
         with console.step(f"wheel {resolved.version}") as step:
             wheel, cached = delivery.wheel_for(wanted, workspace.cache, fresh=fresh, whole=whole)
             step.note = "reused" if cached else wheel.made

@@ -15,9 +15,8 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,7 +56,9 @@ class BuildRequest:
     rust: bool = False
 
 
-def build(request: BuildRequest, *, envs: Path, scratch: Path, log: Path) -> tuple[Member, ...]:
+def build(
+    request: BuildRequest, *, envs: Path, scratch: Path, log: Path, say: Callable[[str], None] = lambda text: None
+) -> tuple[Member, ...]:
     """The members of the wheel that upstream's build makes of *request*.
 
     :param envs: where build environments are made and found again.
@@ -73,9 +74,9 @@ def build(request: BuildRequest, *, envs: Path, scratch: Path, log: Path) -> tup
     _check_files(source, request.files)
     for folder in (scratch, log.parent):
         folder.mkdir(parents=True, exist_ok=True)
-    python = ensure(envs, "build", BUILD_REQUIREMENTS)
+    python = ensure(envs, "build", BUILD_REQUIREMENTS, say=say)
     # Half a gigabyte and a minute, for the few releases that have something to compile.
-    cxx = compiler.make_ready(envs) if toolchain.native_extensions(source) else None
+    cxx = compiler.make_ready(envs, say) if toolchain.native_extensions(source) else None
     with tempfile.TemporaryDirectory(prefix="wheel-", dir=scratch) as temporary:
         room = Path(temporary).absolute()
         raw = _run_backend(request, python, cxx, source, room, log.absolute(), list(request.files))
@@ -197,7 +198,7 @@ def _environment(request: BuildRequest, python: Path, cxx: Compiler | None, room
 
 
 def _check_native(source: Path, raw: Path, log: Path) -> None:
-    wanted = set(toolchain.native_extensions(source, sys.version_info[:2]))
+    wanted = set(toolchain.native_extensions(source))
     built = {Path(name).name.partition(".")[0] for name in inspect_wheel(raw).native if "/_rust_" not in name}
     if wanted != built:
         raise WheelError(

@@ -19,6 +19,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,24 +61,24 @@ def version() -> str:
     return f"zig c++ {locked_pins(COMPILER_REQUIREMENTS)['ziglang']} for {TARGET}"
 
 
-def make_ready(envs: Path) -> Compiler:
+def make_ready(envs: Path, say: Callable[[str], None] = lambda text: None) -> Compiler:
     """The compiler, installed and with its C++ library compiled: once for each environment.
 
     :raises MissingTool, SourceError: as :func:`~patchset.environment.ensure` does.
     :raises WheelError: the compiler does not run here.
     """
-    env = ensure(envs, "compiler", COMPILER_REQUIREMENTS).parent.parent
+    env = ensure(envs, "compiler", COMPILER_REQUIREMENTS, say=say).parent.parent
     programs = list(env.glob("lib/*/site-packages/ziglang/zig"))
     if len(programs) != 1:
         raise WheelError(
             "the compiler's environment holds no compiler", where=str(env), next=f"delete {env} and run again"
         )
     compiler = Compiler((str(programs[0]), *_WORDS), env / "cache")
-    fill_cache(compiler)
+    fill_cache(compiler, say)
     return compiler
 
 
-def fill_cache(compiler: Compiler) -> None:
+def fill_cache(compiler: Compiler, say: Callable[[str], None] = lambda text: None) -> None:
     """Compile the C++ library, unless that was done before.
 
     It is made beside its place and moved there last, so a run that is killed leaves no cache that lacks something.
@@ -89,6 +90,7 @@ def fill_cache(compiler: Compiler) -> None:
         fcntl.flock(stream, fcntl.LOCK_EX)
         if compiler.cache.is_dir():
             return
+        say("compiling the compiler's C++ library (once, a minute or two)")
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir()
         source, made = part / "first.cpp", part / "first.so"

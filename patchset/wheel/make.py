@@ -63,13 +63,14 @@ class WheelRequest:
 class Rooms:
     """Where a wheel is made. ``bases``: kept wheels of bases. ``envs``: build environments. ``scratch``: throwaway trees.
 
-    ``log`` gets the output of a build, if there is one, and stays.
+    ``log`` gets the output of a build, if there is one, and stays. ``say`` is told what takes long and is done once.
     """
 
     bases: Path
     envs: Path
     scratch: Path
     log: Path
+    say: Callable[[str], None] = lambda text: None
 
 
 @dataclass(frozen=True)
@@ -187,7 +188,7 @@ def _build(
         source.chmod(0o755)
         request.store.export(tree, source)
         wanted = BuildRequest(source, files, request.release, version, request.epoch, request.rust)
-        return build(wanted, envs=rooms.envs, scratch=rooms.scratch, log=rooms.log)
+        return build(wanted, envs=rooms.envs, scratch=rooms.scratch, log=rooms.log, say=rooms.say)
     finally:
         shutil.rmtree(source, ignore_errors=True)
 

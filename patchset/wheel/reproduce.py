@@ -7,7 +7,7 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from patchset.errors import WheelError
@@ -79,7 +79,7 @@ def make_again(
         log = rooms.log.with_name(f"{rooms.log.stem}-{number}.log")
         with surroundings(place):
             built = make_wheel(
-                request, Rooms(rooms.bases, rooms.envs, scratch, log), out=out / place.folder, whole=place.whole
+                request, replace(rooms, scratch=scratch, log=log), out=out / place.folder, whole=place.whole
             )
         first = first or built
         found.append(Made(place.name, built.made, built.sha256, differences(first.path, built.path)))

@@ -118,8 +118,6 @@ def test_other_surroundings_give_the_same_bytes(
 
 
 def test_they_do_what_vllm_uses_them_for(built: dict[str, Member], shop: Path) -> None:
-    if sys.version_info < (3, 11):
-        pytest.skip("they are for the stable ABI of Python 3.11")
     argv = [sys.executable, "-I", "-B", "-c", USE, str(shop / "vllm")]
     ended = subprocess.run(argv, capture_output=True, text=True, timeout=120)
     assert ended.stdout == "used\n", ended.stderr

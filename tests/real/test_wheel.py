@@ -21,7 +21,9 @@ from patchset.store import Entry, Store
 from patchset.wheel import BUILD_REQUIREMENTS, BuiltWheel, Rooms, WheelRequest, make_wheel
 from patchset.wheel.inspect import check_wheel, inspect_wheel
 from patchset.wheel.make import ASSEMBLED
+from patchset.workspace import Workspace
 
+ROOT = Path(__file__).resolve().parents[2]
 RELEASE = "0.23.0"
 PATCHED = "vllm/v1/worker/mamba_utils.py"
 EPOCH = 1_781_308_800
@@ -54,7 +56,7 @@ def of_tree(store: Store, base: str, tree: str, release: str = RELEASE) -> Wheel
 
 
 def make(request: WheelRequest, shop: Path, name: str, *, whole: bool = True) -> BuiltWheel:
-    rooms = Rooms(shop / "bases", shop / "envs", shop / "scratch" / name, shop / f"{name}.log")
+    rooms = Rooms(shop / "bases", Workspace(ROOT).environments, shop / "scratch" / name, shop / f"{name}.log")
     return make_wheel(request, rooms, out=shop / name, whole=whole)
 
 
@@ -207,12 +209,12 @@ def test_an_extension_that_uses_torch_is_refused(shop: Path, request_: WheelRequ
     assert not (shop / "torch-out").exists()
 
 
-def test_an_environment_is_used_again(built: BuiltWheel, shop: Path) -> None:
-    envs = shop / "envs"
-    (env,) = (path for path in envs.iterdir() if path.is_dir() and path.name.startswith("build-"))
-    before = (env / "complete.json").stat().st_mtime_ns
-    assert ensure(envs, "build", BUILD_REQUIREMENTS) == env / "bin" / "python"
-    assert (env / "complete.json").stat().st_mtime_ns == before
+def test_an_environment_is_used_again(built: BuiltWheel) -> None:
+    envs = Workspace(ROOT).environments
+    python = ensure(envs, "build", BUILD_REQUIREMENTS)
+    before = (python.parents[1] / "complete.json").stat().st_mtime_ns
+    assert ensure(envs, "build", BUILD_REQUIREMENTS) == python
+    assert (python.parents[1] / "complete.json").stat().st_mtime_ns == before
 
 
 def test_a_wrong_hash_leaves_no_environment_but_the_log(tmp_path: Path) -> None:
