@@ -2,14 +2,16 @@
 
     .venv/bin/python benchmarks/wheel.py [--recipe b70-0.23] [--rounds 3] [--edits 20]
 
-What is compared, each as a process of its own from exec to end, in turns, the median of the rounds counts:
+What is compared, each in a process of its own, in turns, from the patched tree in the store to the wheel; the median of the rounds counts:
 
-* plain: `python -m build --wheel` on the patched tree, which lies in a folder already, with the same locked environment, compiler,
+* plain: the tree is written to a folder, and `python -m build --wheel` makes a wheel of it, with the same locked environment, compiler,
   variables and options. What it makes has no record, and nobody looked at it.
-* whole: our wheel by upstream's build: the tree is written to a folder and compared with git's, the same build runs, and then the
-  record, the proof, RECORD and the archive are made and checked.
-* rebuilt: one file of the series gets another line, the tree is made, and the wheel is assembled from that of the base, which is
-  kept; a line more each round, so that no round can reuse another's. Python's start and every import are in it.
+* whole: our wheel by upstream's build: the same, and then record, proof, RECORD and archive are made and checked.
+* rebuilt: one file of the series gets another line, and the wheel is assembled from that of the base, which is kept; a line more
+  each round, so that no round can reuse another's.
+
+For the last, what a person waits is printed too: the process from exec to end, with Python's start, every import, and the series
+applied. For the others that is the same second more.
 
 The wheel that is rebuilt is compared with a whole build of its tree in the first round: other bytes are an error. With `--edits N`,
 N trees with ten random edits each below vllm/ are assembled and compared with whole builds.
@@ -29,6 +31,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -68,7 +71,7 @@ def main() -> int:
 def compare(recipe: str, rounds: int, room: Path) -> bool:
     """The table of the three, and whether the targets are met."""
     run("rebuilt", recipe, 0, room)  # the environments and the base's wheel are there afterwards
-    measured: dict[str, list[dict[str, float]]] = {"plain": [], "whole": [], "rebuilt": []}
+    measured: dict[str, list[dict[str, Any]]] = {"plain": [], "whole": [], "rebuilt": []}
     for number in range(1, rounds + 1):
         for name, results in measured.items():
             results.append(run(name, recipe, number, room))
@@ -81,9 +84,11 @@ def compare(recipe: str, rounds: int, room: Path) -> bool:
         print(f"  {name:<8}{seconds[name]:7.2f} s  ({every})  {max(item['peak'] for item in results):6.0f} MB")
     overhead, ratio = seconds["whole"] / seconds["plain"] - 1, seconds["whole"] / seconds["rebuilt"]
     print(f"whole over plain     {overhead:+.1%}  (at most {MOST_OVERHEAD:.0%})")
-    print(f"whole against rebuilt {ratio:.1f}×  (at least {LEAST_RATIO}×); rebuilt at most {MOST_SECONDS} s")
+    waited = statistics.median(item["process"] for item in measured["rebuilt"])
+    print(f"whole against rebuilt {ratio:.1f}×  (at least {LEAST_RATIO}×)")
+    print(f"rebuilt, as a process {waited:.2f} s  (at most {MOST_SECONDS} s)")
     print(f"a rebuilt wheel is {'the same bytes as' if same else 'OTHER BYTES THAN'} a whole build of its tree")
-    return same and overhead <= MOST_OVERHEAD and ratio >= LEAST_RATIO and seconds["rebuilt"] <= MOST_SECONDS
+    return same and overhead <= MOST_OVERHEAD and ratio >= LEAST_RATIO and waited <= MOST_SECONDS
 
 
 def edits(recipe: str, trees: int, room: Path) -> bool:
@@ -111,16 +116,14 @@ def edits(recipe: str, trees: int, room: Path) -> bool:
     return good == trees
 
 
-def run(name: str, recipe: str, number: int, room: Path) -> dict[str, float]:
-    """One part as a process: its seconds from exec to end, the peak of its memory in MB, and the wheel's hash."""
+def run(name: str, recipe: str, number: int, room: Path) -> dict[str, Any]:
+    """One part as a process: its own seconds, those from exec to end, the peak of its memory in MB, and the wheel's hash."""
     argv = [sys.executable, __file__, "--part", name, "--recipe", recipe, "--number", str(number), "--room", str(room)]
-    if name == "plain":
-        plain_tree(recipe, number, room)
     started = time.perf_counter()
     ended = subprocess.run(argv, check=True, capture_output=True, text=True)
     seconds = time.perf_counter() - started
     said = json.loads(ended.stdout.splitlines()[-1])
-    return {**said, "seconds": said.get("seconds", seconds)}
+    return {**said, "process": seconds}
 
 
 def part(name: str, recipe: str, number: int, room: Path) -> dict[str, object]:
@@ -135,40 +138,36 @@ def part(name: str, recipe: str, number: int, room: Path) -> dict[str, object]:
         assert entry
         line = f"\n# round {abs(number)}\n".encode()
         tree = store.with_file(tree, path, Entry(entry.mode, store.write_blob(store.blob(entry.blob) + line)))
+    started = time.perf_counter()
     made = make_wheel(
         request_of(resolved, store, tree),
         rooms(workspace, room, f"{name}-{number}"),
         out=room / f"{name}-{number}",
         whole=name == "whole",
     )
-    return {"sha256": made.sha256, "peak": peak()}
-
-
-def plain_tree(recipe: str, number: int, room: Path) -> None:
-    """The folder that `python -m build` finds, and the list of files in it, which git would tell it."""
-    resolved, store, _ = opened(recipe)
-    source = room / f"plain-source-{number}"
-    store.export(resolved.applied.tree, source)
-    listed = source / "vllm.egg-info" / "SOURCES.txt"
-    listed.parent.mkdir()
-    listed.write_text("".join(f"{path}\n" for path in store.entries(resolved.applied.tree)), "utf-8")
+    return {"seconds": time.perf_counter() - started, "sha256": made.sha256, "peak": peak()}
 
 
 def plain(recipe: str, number: int, room: Path) -> dict[str, object]:
-    """`python -m build --wheel`, in the environment that ours builds in; its own seconds, without what prepares it."""
-    resolved, _, workspace = opened(recipe)
+    """`python -m build --wheel`, in the environment that ours builds in."""
+    resolved, store, workspace = opened(recipe)
     source, place = room / f"plain-source-{number}", room / f"plain-{number}"
     place.mkdir()
-    cxx = compiler.make_ready(workspace.environments) if toolchain.native_extensions(source) else None
-    toolchain.ask_stable_abi(source)
     python = ensure(workspace.environments, "build", BUILD_REQUIREMENTS)
+    cxx = compiler.make_ready(workspace.environments)
+    started = time.perf_counter()
+    store.export(resolved.applied.tree, source)
+    # The list of files, which git would tell it, and what 0.24-0.26 need to build their extensions on every Python.
+    listed = source / "vllm.egg-info" / "SOURCES.txt"
+    listed.parent.mkdir()
+    listed.write_text("".join(f"{path}\n" for path in store.entries(resolved.applied.tree)), "utf-8")
+    toolchain.ask_stable_abi(source)
     wanted = build.BuildRequest(source, {}, resolved.release.version, resolved.version, epoch(resolved))
     argv = [
         python, "-I", "-m", "build", "--wheel", "--no-isolation", "--skip-dependency-check",
         "-C--build-option=--py-limited-api=cp38", "--outdir", place / "dist", source,
     ]  # fmt: skip
-    environment = build._environment(wanted, python, cxx, place)
-    started = time.perf_counter()
+    environment = build.environment(wanted, python, cxx if toolchain.native_extensions(source) else None, place)
     subprocess.run(argv, cwd=place, env=environment, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return {"seconds": time.perf_counter() - started, "peak": peak()}
 

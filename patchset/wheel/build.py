@@ -16,7 +16,7 @@ import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +26,8 @@ from patchset.errors import WheelError
 from patchset.store import Entry
 from patchset.wheel import compiler, toolchain
 from patchset.wheel.compiler import Compiler
-from patchset.wheel.inspect import inspect_wheel
+from patchset.wheel.inspect import NATIVE, RUST
+from patchset.wheel.plan import steers
 from patchset.wheel.record import Member, read_members
 
 BUILD_REQUIREMENTS = Path(__file__).with_name("build-requirements.lock")
@@ -80,8 +81,9 @@ def build(
     with tempfile.TemporaryDirectory(prefix="wheel-", dir=scratch) as temporary:
         room = Path(temporary).absolute()
         raw = _run_backend(request, python, cxx, source, room, log.absolute(), list(request.files))
-        _check_native(source, raw, log)
-        return read_members(raw)
+        members = read_members(raw)
+    _check_native(source, members, log)
+    return members
 
 
 def _check_source(source: Path) -> None:
@@ -105,13 +107,15 @@ def _check_build_requirements(source: Path) -> None:
 
 
 def _check_files(source: Path, files: Mapping[str, Entry]) -> None:
-    found = {path.relative_to(source).as_posix() for path in source.rglob("*") if path.is_symlink() or path.is_file()}
-    wrong = [f"{path} should not be there" for path in sorted(found - files.keys())]
-    for path, entry in files.items():
+    """Is what steers the build the tree's? What the build copies is compared when it is in the wheel."""
+    found = {path.relative_to(source).as_posix() for path in _below(source)}
+    wanted = {path for path in files if steers(path)}
+    wrong = [f"{path} should not be there" for path in sorted(found - wanted)]
+    for path in sorted(wanted):
         if path not in found:
             wrong.append(f"{path} is not there")
-        elif entry.mode != "120000" and _blob((source / path).read_bytes()) != entry.blob:
-            wrong.append(f"{path} is not {entry.blob}")
+        elif files[path].mode != "120000" and _blob((source / path).read_bytes()) != files[path].blob:
+            wrong.append(f"{path} is not {files[path].blob}")
     if wrong:
         raise WheelError(
             f"the folder to build in is not the patched tree: {wrong[0]}",
@@ -119,6 +123,16 @@ def _check_files(source: Path, files: Mapping[str, Entry]) -> None:
             next="delete the folder and run ./inv runtime again",
             detail="\n".join(wrong[:50]),
         )
+
+
+def _below(source: Path) -> Iterator[Path]:
+    """Every file that steers the build."""
+    for entry in source.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            if steers(f"{entry.name}/x"):
+                yield from (path for path in entry.rglob("*") if path.is_symlink() or path.is_file())
+        elif steers(entry.name):
+            yield entry
 
 
 def _blob(data: bytes) -> str:
@@ -136,9 +150,10 @@ def _run_backend(
         # The umask decides modes in the tree that the backend copies from; the caller's must not.
         "/bin/sh", "-c", 'umask 022 && exec "$@"', "sh",
         python, "-I", "-m", "build", "--wheel", "--no-isolation", "--skip-dependency-check",
-        "-C--build-option=--py-limited-api=cp38", "--outdir", room / "dist", source,
+        # Stored: what it holds is compressed once, by us.
+        "-C--build-option=--py-limited-api=cp38 --compression=stored", "--outdir", room / "dist", source,
     ]  # fmt: skip
-    ended = process.run(argv, cwd=room, env=_environment(request, python, cxx, room), timeout=_TIMEOUT, log=log)
+    ended = process.run(argv, cwd=room, env=environment(request, python, cxx, room), timeout=_TIMEOUT, log=log)
     wheels = sorted((room / "dist").glob("*.whl"))
     if ended.returncode or len(wheels) != 1:
         if ended.timed_out:
@@ -163,7 +178,8 @@ def _evidence(ended: process.Finished) -> str:
     return "\n".join([*errors, "…", ended.tail()] if errors else [ended.tail()])
 
 
-def _environment(request: BuildRequest, python: Path, cxx: Compiler | None, room: Path) -> dict[str, str]:
+def environment(request: BuildRequest, python: Path, cxx: Compiler | None, room: Path) -> dict[str, str]:
+    """All that the build's processes see of this machine; *room* gets what they may write in."""
     home = room / "home"
     home.mkdir()
     (room / "tmp").mkdir()
@@ -197,9 +213,13 @@ def _environment(request: BuildRequest, python: Path, cxx: Compiler | None, room
     return process.clean_environment(extra)
 
 
-def _check_native(source: Path, raw: Path, log: Path) -> None:
+def _check_native(source: Path, members: Iterable[Member], log: Path) -> None:
     wanted = set(toolchain.native_extensions(source))
-    built = {Path(name).name.partition(".")[0] for name in inspect_wheel(raw).native if "/_rust_" not in name}
+    built = {
+        Path(member.name).name.partition(".")[0]
+        for member in members
+        if NATIVE.search(member.name) and not RUST.match(member.name)
+    }
     if wanted != built:
         raise WheelError(
             f"setup.py builds {sorted(wanted) or 'no extension'} for XPU, the wheel has {sorted(built) or 'none'}",

@@ -25,6 +25,12 @@ class Change:
     after: Entry | None
 
 
+def steers(path: str) -> bool:
+    """Could the file at *path* steer a build by what it says? Those below ``vllm/`` are copied, whatever else they do."""
+    top, _, rest = path.partition("/")
+    return not (top in _INERT or top.startswith(".") or (top == "vllm" and rest))
+
+
 def why_whole(changes: tuple[Change, ...], files: Mapping[str, Entry], read: Callable[[str], bytes | None]) -> str:
     """The first reason why a tree with *changes* must be built whole; empty if its wheel can be assembled.
 
@@ -42,12 +48,12 @@ def why_whole(changes: tuple[Change, ...], files: Mapping[str, Entry], read: Cal
 
 def _reason(change: Change, shapes: set[tuple[str, str]], literals: set[str], steered: str) -> str:
     path = change.path
-    top, _, rest = path.partition("/")
+    top = path.partition("/")[0]
     name = path.rpartition("/")[2]
-    if top in _INERT or top.startswith("."):
-        return ""
-    if top != "vllm" or not rest:
+    if steers(path):
         return f"the series changes {path}, which could steer the build"
+    if top != "vllm":
+        return ""
     if any(side and side.mode not in _REGULAR for side in (change.before, change.after)):
         return f"{path} is or was a link"
     if change.after and change.after.mode != (change.before.mode if change.before else _REGULAR[0]):

@@ -54,13 +54,15 @@ def test_a_folder_that_was_built_in_before(
     assert "is not a fresh tree" in build_refused(order)
 
 
-def test_a_folder_that_is_not_the_tree(order: BuildRequest, build_refused: Callable[[BuildRequest], str]) -> None:
+def test_a_folder_whose_build_would_be_another(
+    order: BuildRequest, build_refused: Callable[[BuildRequest], str]
+) -> None:
     other = Entry("100644", "0" * 39 + "1")
-    for files in ({**order.files, MAMBA: other}, {**order.files, "vllm/new.py": other}):
-        assert "is not the patched tree" in build_refused(replace(order, files=files))
-    assert f"{MAMBA} should not be there" in build_refused(
-        replace(order, files={path: entry for path, entry in order.files.items() if path != MAMBA})
-    )
+    assert "setup.py is not 0000" in build_refused(replace(order, files={**order.files, "setup.py": other}))
+    assert "csrc/x.cpp is not there" in build_refused(replace(order, files={**order.files, "csrc/x.cpp": other}))
+    (order.source / "cmake").mkdir()
+    (order.source / "cmake" / "more.cmake").write_bytes(b"")
+    assert "cmake/more.cmake should not be there" in build_refused(order)
 
 
 def test_a_build_requirement_that_the_lock_lacks(
