@@ -37,7 +37,7 @@ def show_runtime(console: Console, made: Runtime, root: Path) -> None:
             for line in item["evidence"]:
                 console.line(f"      {line}")
     wheel_show.show_wheel(console, made.wheel, document["wheel"], root)
-    wheel_show.show_requirements(console, document["requirements"])
+    wheel_show.show_beware(console, document["requirements"], document["recipe"])
     for result in document["smoke"]:
         console.line(f"smoke    {_smoke_line(result)}")
     for item in document["not_run"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -10,6 +11,7 @@ from patchset import delivery, verify
 from patchset.console import Console
 from patchset.errors import WheelError
 from patchset.runtime import WheelOnly
+from patchset.wheel import requires
 
 _DIFFERENCES_SHOWN = 20
 
@@ -33,7 +35,9 @@ def show(console: Console, made: WheelOnly, root: Path) -> None:
         console.table(["where", "how", "sha256", "against the first"], rows)
     for item in made.again:
         for line in item.differences[:_DIFFERENCES_SHOWN]:
-            console.line(f"  {item.place}: {line}")
+            console.line(f"  {line}")
+        if len(item.differences) > _DIFFERENCES_SHOWN:
+            console.line(f"  and {len(item.differences) - _DIFFERENCES_SHOWN} more (all of them: --json)")
     console.line("not run  smoke, and so there is no receipt: ./inv runtime does both")
 
 
@@ -48,6 +52,16 @@ def show_requirements(console: Console, findings: Iterable[Mapping[str, str]]) -
     for item in findings:
         console.line(f"{item['severity']:<9}{item['requirement']}: {item['why']}")
         console.line(f"         next: {item['next']}")
+
+
+def show_beware(console: Console, findings: Iterable[Mapping[str, str]], recipe: str) -> None:
+    """The same in a line, for those who install it as the README says."""
+    conflicts = [item["requirement"] or item["where"] for item in findings if item["severity"] == requires.CONFLICT]
+    names = [re.split(r"[^\w./-]", text)[0] for text in conflicts]
+    if names:
+        console.line(
+            f"beware   without --no-deps, pip would not keep to the recipe's stack: {', '.join(names)} (why: ./inv wheel -r {recipe})"
+        )
 
 
 def show_report(console: Console, report: verify.Report) -> None:
@@ -74,8 +88,7 @@ def require_same(made: WheelOnly) -> None:
         raise WheelError(
             f"the wheel is not the same bytes everywhere: {other[0].differences[0]}",
             where=other[0].place,
-            next="compare tool, lock and Python of both places: ./inv wheel --check in each",
-            detail="\n".join(other[0].differences[:_DIFFERENCES_SHOWN]),
+            next="compare tool, lock and recipe of both places; ./inv wheel --check says whether each is of one mind with itself",
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -106,7 +106,7 @@ def surroundings(place: Surroundings) -> Iterator[None]:
 
 
 def differences(one: Path, other: Path) -> tuple[str, ...]:
-    """How the wheel *other* differs from *one*, a line a member; empty for the same bytes.
+    """How the wheel *other* differs from *one*, a line a member, content first; empty for the same bytes.
 
     :raises WheelError: one of them is no wheel.
     """
@@ -116,17 +116,18 @@ def differences(one: Path, other: Path) -> tuple[str, ...]:
         with zipfile.ZipFile(one) as left, zipfile.ZipFile(other) as right:
             before = {info.filename: info for info in left.infolist()}
             after = {info.filename: info for info in right.infolist()}
+            both = [name for name in before if name in after]
             lines = [f"{name}: not there" for name in before if name not in after]
             lines += [f"{name}: there in addition" for name in after if name not in before]
-            for name in before.keys() & after.keys():
-                if left.read(name) != right.read(name):
-                    lines.append(_content(name, left.read(name), right.read(name)))
-                lines += _header(name, before[name], after[name])
+            changed = [(name, left.read(name), right.read(name)) for name in both]
+            lines += [_content(name, old, new) for name, old, new in changed if old != new]
+            lines += [line for name in both for line in _header(name, before[name], after[name])]
+            lines += _times([(name, before[name].date_time, after[name].date_time) for name in both])
     except (zipfile.BadZipFile, OSError, ValueError) as error:
         raise WheelError(f"a wheel cannot be read: {error}", where=str(other), next="build it again") from error
     if not lines and list(before) != list(after):
         lines = ["the members stand in another order"]
-    return tuple(sorted(lines) or ["the archives differ outside their members"])
+    return tuple(lines or ["the archives differ outside their members"])
 
 
 def _content(name: str, one: bytes, other: bytes) -> str:
@@ -140,8 +141,19 @@ def _header(name: str, one: zipfile.ZipInfo, other: zipfile.ZipInfo) -> list[str
     lines = []
     if one.external_attr != other.external_attr:
         lines.append(f"{name}: mode {one.external_attr >> 16:o} against {other.external_attr >> 16:o}")
-    if one.date_time != other.date_time:
-        lines.append(f"{name}: time {one.date_time} against {other.date_time}")
     if one.CRC == other.CRC and one.compress_size != other.compress_size:
         lines.append(f"{name}: compressed to {one.compress_size} against {other.compress_size} bytes")
     return lines
+
+
+def _times(members: Sequence[tuple[str, tuple[int, ...], tuple[int, ...]]]) -> list[str]:
+    other = [item for item in members if item[1] != item[2]]
+    if not other:
+        return []
+    name, one, two = other[0]
+    more = f" and {len(other) - 1} more" if len(other) > 1 else ""
+    return [f"{name}{more}: time {_moment(one)} against {_moment(two)}"]
+
+
+def _moment(time: tuple[int, ...]) -> str:
+    return "{}-{:02}-{:02} {:02}:{:02}:{:02}".format(*time)

@@ -24,6 +24,7 @@ LOCK = Lock(
     tree=OID,
     commit=OID,
     version="1.0+xpu.b70.cdcdcdcd",
+    declared=SHA,
     environments=(("build", SHA), ("lab", SHA)),
 )
 
