@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from patchset.errors import SeriesError, WorktreeError
 from patchset.store import Commit, Store
+
+#: (commit without a line ``Patch: ID``, patches that have commits of their own) → the patches that it may be all the same.
+Unnamed = Callable[[Commit, Collection[str]], Sequence[str]]
 
 _TRAILER = re.compile(r"^Patch: (\S+)\s*$", re.MULTILINE)
 _FIXUP = re.compile(r"^(?:(?:fixup|squash|amend)! )+")
@@ -52,16 +55,24 @@ def tip(store: Store, directory: Path) -> str:
     return store.bring_head(directory)
 
 
-def by_patch(commits: Sequence[Commit], known: Sequence[str] | None, directory: Path, again: str) -> Branch:
+def by_patch(
+    commits: Sequence[Commit],
+    known: Sequence[str] | None,
+    directory: Path,
+    again: str,
+    unnamed: Unnamed = lambda commit, taken: (),
+) -> Branch:
     """*commits*, oldest first, by patch.
 
     A commit's patch is what its line ``Patch: ID`` says; a fixup without one belongs to the patch whose commit it names,
     by subject or id, as `git rebase --autosquash` takes it.
 
     :param known: the patches that there can be; None: any.
+    :param unnamed: is asked about a commit that is neither.
     :raises SeriesError: a merge; a commit of no patch; a fixup that may be of several.
     """
     found: dict[str, list[Commit]] = {}
+    with_line = {name for commit in commits for name in _TRAILER.findall(commit.message)}
     for commit in commits:
         if len(commit.parents) != 1:
             raise SeriesError(
@@ -70,11 +81,11 @@ def by_patch(commits: Sequence[Commit], known: Sequence[str] | None, directory: 
                 next=f"git -C {directory} rebase {commit.parents[0][:12]} makes one line of it; then {again}",
             )
         said = tuple(dict.fromkeys(_TRAILER.findall(commit.message)))
-        names = said or _named_by_fixup(commit, found)
+        names = said or _named_by_fixup(commit, found) or unnamed(commit, {*with_line, *found})
         if len(names) > 1:
             raise SeriesError(
                 f"commit {_short(commit)} may be of {' or '.join(names)}: "
-                + ("it names them all" if said else "their commits have that subject too"),
+                + ("it names them all" if said else "they are called so too"),
                 where=str(directory),
                 next=f"leave one line Patch: ID at the end of its message (git -C {directory} rebase -i), then {again}",
             )
@@ -121,7 +132,8 @@ def check_order(branch: Branch, wanted: Sequence[str], left: Collection[str]) ->
         what = f"{', '.join(missing)} is missing there"
         remedy = (
             f'./inv drop {missing[0]} --reason "…" leaves it out of the recipe, then {branch.again}; '
-            f"to keep it, look for its commit: git -C {branch.directory} reflog"
+            f"to keep it, look for its commit (git -C {branch.directory} reflog); "
+            f"./inv edit {wanted[last - 1]} --into DIR makes a checkout of the series as it is"
         )
     else:
         what = f"it has {', '.join(there)}"
@@ -156,19 +168,20 @@ def tree_after(store: Store, branch: Branch, patch: str, before: str) -> str:
     return tree
 
 
-def left_as(store: Store, directory: Path, base: str) -> tuple[tuple[str, str, str], ...]:
+def left_as(store: Store, directory: Path, base: str, unnamed: Unnamed) -> tuple[tuple[str, str, str], ...]:
     """(patch, tree before it, tree after it) of the branch as this tool last made or exported it.
 
     Empty where that cannot be told: a repository that this tool did not make.
 
     :param base: the commit that it stands on.
+    :param unnamed: as with :func:`by_patch`.
     """
     made = store.made_checkout(directory)
     commits = store.commits_since(base, store.bring_head(directory, made)) if made else None
     if commits is None:
         return ()
     tree, found = store.commit_at(base).tree, []
-    branch = by_patch(commits, None, directory, "")
+    branch = by_patch(commits, None, directory, "", unnamed)
     for patch in branch.commits:
         after = tree_after(store, branch, patch, tree)
         found.append((patch, tree, after))

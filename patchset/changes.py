@@ -17,10 +17,13 @@ from itertools import chain, count
 from pathlib import Path
 
 from patchset.errors import PatchsetError
-from patchset.workspace import write_atomically
+from patchset.workspace import make_folder, write_atomically
 
 _LIST = "list.json"
 _STAGING = ".staging"
+
+#: Bytes that a file takes on a disk are a multiple of this.
+_BLOCK = 4096
 
 
 @dataclass(frozen=True)
@@ -30,13 +33,17 @@ class Change:
     path: Path
     data: bytes | None
 
+    def is_one(self) -> bool:
+        """Does *path* not hold that already?"""
+        return _content(self.path) != self.data
+
 
 def commit_changes(changes: Sequence[Change], journal: Path) -> tuple[Path, ...]:
     """Make all *changes* or none, and return the paths that were not so already.
 
     :param journal: a path where nothing is; gone afterwards. After a run that was killed, :func:`finish_changes` ends
         what it began.
-    :raises PatchsetError: one path is named twice.
+    :raises PatchsetError: one path is named twice, or something that is no folder is where one must be.
     :raises OSError: no room or no right; then nothing was changed.
     """
     finish_changes(journal)
@@ -44,13 +51,14 @@ def commit_changes(changes: Sequence[Change], journal: Path) -> tuple[Path, ...]
         raise PatchsetError(
             "one file would be changed twice", where=str(journal), next="report it: a fault of this tool"
         )
-    needed = [change for change in changes if _content(change.path) != change.data]
+    needed = [change for change in changes if change.is_one()]
     if not needed:
         return ()
-    require_writable(change.path.parent for change in needed)
+    room = sum(_BLOCK + len(change.data or b"") for change in needed)
+    require_writable((change.path.parent for change in needed), room)
     staging = journal.with_name(journal.name + _STAGING)
     shutil.rmtree(staging, ignore_errors=True)
-    staging.mkdir(parents=True)
+    make_folder(staging)
     try:
         listed = []
         for number, change in enumerate(needed):
@@ -99,17 +107,19 @@ def finish_changes(journal: Path) -> tuple[Path, ...]:
     return tuple(path for path, _ in listed)
 
 
-def require_writable(folders: Iterable[Path]) -> None:
-    """Files can be made in each of *folders*, or in what is there of the way to it.
+def require_writable(folders: Iterable[Path], room: int = 0) -> None:
+    """Files of *room* bytes together can be made in each of *folders*, or in what is there of the way to it.
 
-    A journal that is ready is carried out by whatever runs next, so a right that is missing must show before it is.
+    A journal that is ready is carried out by whatever runs next, so what is missing must show before it is. On the journal's
+    own disk moving a file there needs no room; on another it does.
 
     :raises OSError: in one they cannot, with its path.
     """
     for folder in dict.fromkeys(next(place for place in (f, *f.parents) if place.exists()) for f in folders):
         try:
-            with tempfile.TemporaryFile(dir=folder):
-                pass
+            with tempfile.TemporaryFile(dir=folder) as file:
+                if room:
+                    os.posix_fallocate(file.fileno(), 0, room)
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(folder)) from error
 

@@ -71,6 +71,15 @@ class Comparison:
     order: tuple[tuple[str, ...], tuple[str, ...]] | None
     patches: tuple[PatchDifference, ...]
 
+    @property
+    def same(self) -> bool:
+        """Is nothing different, of what both sides say?"""
+        pairs = (pair for item in self.patches for pair in item.pairs)
+        alike = all(item.left[1] == item.right[1] for item in self.patches) and all(
+            pair.kind == "same" for pair in pairs
+        )
+        return alike and not (self.pin or self.stack or self.omitted or self.order)
+
 
 @dataclass(frozen=True)
 class Done:

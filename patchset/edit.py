@@ -10,6 +10,7 @@ from patchset import resolve, worktree
 from patchset.errors import DeclarationError
 from patchset.recipe import Recipe
 from patchset.resolve import Project
+from patchset.series_try import require_in_series
 from patchset.store import Store
 
 
@@ -35,12 +36,7 @@ def open_patch(
     :raises DeclarationError: the series has no such patch, or it changes nothing at this release.
     :raises WorktreeError: the directory holds changes, or anything that is not a checkout of this tool.
     """
-    if patch not in recipe.series:
-        raise DeclarationError(
-            f"recipe {recipe.name} has no patch {patch!r} in its series (it has: {', '.join(recipe.series)})",
-            where=str(recipe.file),
-            next="./inv edit PATCH",
-        )
+    require_in_series(recipe, patch, "./inv edit PATCH")
     store = Store.open(project.workspace.store)
     resolved = resolve.resolve(project, recipe, store, say)
     steps = [step for step in resolved.applied.steps if step.outcome.changes_tree]

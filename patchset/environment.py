@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import os
 import re
 import shutil
 import sys
@@ -48,7 +49,8 @@ def ensure(
     """The interpreter of the environment for *lock* and this Python; the environment is made if it is not there.
 
     Scripts in it carry its absolute path, so it is made in place. A marker written last says that it is complete and
-    where it was made; without a fitting one (a run that was killed, a folder that was moved) it is made anew.
+    where it was made; without a fitting one (a run that was killed, a folder that was copied) it is made anew. A complete one
+    that may be somebody else's is left as it is: see :func:`_place`.
 
     :param purpose: the first part of its folder's name.
     :param before: installs what the lock cannot name, before the lock; *rule* is a text that identifies it.
@@ -57,14 +59,52 @@ def ensure(
     """
     key = hashlib.sha256((lock_hash(lock) + rule).encode()).hexdigest()[:12]
     name = f"{purpose}-{key}-py{sys.version_info.major}.{sys.version_info.minor}"
-    env = envs.resolve() / name
-    envs.mkdir(parents=True, exist_ok=True)
-    with _only_one(envs / f"{name}.lock"):
+    wanted = (envs / name).resolve()
+    wanted.parent.mkdir(parents=True, exist_ok=True)
+    with _only_one(wanted.with_name(f"{wanted.name}.lock")):
+        env = _place(wanted)
         if not is_complete(env, lock, rule):
-            say(f"making the {purpose} environment (once)")
-            _make(env, lock, envs.resolve() / f"{name}.log", before)
+            why = (
+                f", beside {wanted}, which is another's: delete that if nothing uses it"
+                if env == _beside(wanted)
+                else ""
+            )
+            say(f"making the {purpose} environment (once){why}")
+            env.parent.mkdir(exist_ok=True)
+            _make(env, lock, env.with_name(f"{env.name}.log"), before)
             (env / _MARKER).write_text(json.dumps(_identity(env, lock, rule), indent=1) + "\n", encoding="utf-8")
     return env / "bin" / "python"
+
+
+def _place(wanted: Path) -> Path:
+    """Where the environment that belongs at *wanted* is, or is to be made: there, unless a whole one is there that may be in use.
+
+    One that was made under another name of the same folder (a mount) is used under that name. One whose own place cannot be
+    seen from here was moved, or is used under that name by others (a mount in a container, another machine), and one of
+    another Python that is still there may be used by another clone: then ours goes into a folder of its own beside it.
+    """
+    marker = _marker(wanted)
+    if marker is None:
+        return wanted
+    made, base = Path(marker["environment"]), marker["base"]
+    if made != wanted and not _is_same(made, wanted):
+        there = _marker(made)
+        is_copy = there is not None and there["environment"] == str(made)  # then nobody uses it
+        return wanted if is_copy else _beside(wanted)
+    return _beside(wanted) if base != sys.base_prefix and os.path.exists(base) else made
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
+
+
+def _beside(wanted: Path) -> Path:
+    """A place for an environment of the same name, which nobody else has, whoever else shares the folder."""
+    whose = hashlib.sha256(f"{wanted}\n{sys.base_prefix}".encode()).hexdigest()[:12]
+    return wanted.with_name(f"at-{whose}") / wanted.name
 
 
 @contextmanager
@@ -76,11 +116,17 @@ def _only_one(path: Path) -> Iterator[None]:
 
 def is_complete(env: Path, lock: Path, rule: str = "") -> bool:
     """Was *env* filled to its end from *lock*, at this place, for this very Python, which is still there?"""
+    return _marker(env) == _identity(env, lock, rule) and (env / "bin" / "python").exists()
+
+
+def _marker(env: Path) -> dict[str, str] | None:
+    """What the marker of *env* says; None where there is none that can be read."""
     try:
         marker = json.loads((env / _MARKER).read_bytes())
     except (OSError, ValueError):
-        return False
-    return marker == _identity(env, lock, rule) and (env / "bin" / "python").exists()
+        return None
+    is_one = isinstance(marker, dict) and all(isinstance(marker.get(key), str) for key in ("environment", "base"))
+    return marker if is_one else None
 
 
 def _identity(env: Path, lock: Path, rule: str) -> dict[str, str]:

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import PurePosixPath
 
-from patchset import diff as diffs
 from patchset.diff_model import FileDiff, Hunk
 from patchset.diff_rules import show
 from patchset.errors import DiffRefused, SourceError
-from patchset.outcome import DonorFile, become
+from patchset.outcome import DonorFile, become, files_of, lines_with
 from patchset.patch import Variant
 from patchset.placing import lines_of, places
 from patchset.store import Store
@@ -32,8 +31,9 @@ class Moved:
     """Where a file, or some lines of it, went.
 
     ``to`` is None where that is not known. ``similarity`` is how alike the two files are in percent, by git's rename
-    detection (of the least like step, where it was followed from release to release); 0 where only lines moved. ``identical``: the old lines of each hunk stand in ``to`` byte for byte, at
-    ``lines`` (from 1); a file that moved with other lines has those of its hunks that stand there.
+    detection (of the least like step, where it was followed from release to release); 0 where only lines moved.
+    ``identical``: the old lines of each hunk stand in ``to`` byte for byte, at ``lines`` (from 1); a file that moved with
+    other lines has those of its hunks that stand there.
     """
 
     path: str
@@ -145,7 +145,7 @@ class Explainer:
                 lines = self._lines_with(tree, to, present.line)
                 found.append(Moved(present.file, to, likeness, bool(lines), lines))
         lost: list[_Lost] = []
-        for file in self._files(variant):
+        for file in files_of(variant):
             if file.old_path is not None and file.change != "add":
                 found += self._followed(origin, tree, os.fsdecode(file.old_path), file, lost)
         elsewhere = self._elsewhere(origin, tree, lost) if origin and lost else {}
@@ -241,17 +241,7 @@ class Explainer:
         return self._renames[before, after]
 
     def _lines_with(self, tree: str, path: str | None, line: str) -> tuple[int, ...]:
-        data = (self.store.read(tree, path) if path else None) or b""
-        wanted = line.encode()
-        return tuple(number for number, text in enumerate(data.split(b"\n"), 1) if text.strip() == wanted)
-
-    def _files(self, variant: Variant) -> tuple[FileDiff, ...]:
-        if variant.diff is None:
-            return ()
-        try:
-            return diffs.read(variant.diff.read_bytes(), variant.diff.name)
-        except DiffRefused:
-            return ()
+        return lines_with((self.store.read(tree, path) if path else None) or b"", line)
 
 
 def _shared(first: Sequence[str], second: Sequence[str]) -> int:

@@ -6,22 +6,23 @@ makes it from two trees.
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchset import branch, outcome, resolve, series, variants
-from patchset.branch import Branch
+from patchset import branch, newpatch, outcome, resolve, series, variants
+from patchset.branch import Branch, Unnamed
 from patchset.changes import Change, commit_changes
 from patchset.errors import PatchsetError, SeriesError, WorktreeError
 from patchset.outcome import Outcome
 from patchset.patch import Patch, Variant, read_patches
+from patchset.patches_page import with_page
 from patchset.recipe import Recipe
 from patchset.resolve import Project, Resolved
 from patchset.series import Step
 from patchset.store import Commit, Store
 from patchset.variants import Carrying
+from patchset.workspace import copy_folder
 
 
 @dataclass(frozen=True)
@@ -57,11 +58,12 @@ def export(project: Project, recipe: Recipe, directory: Path, *, write: bool) ->
     """
     store = Store.open(project.workspace.store)
     head, planned = _planned(project, recipe, directory, store)
+    changes = with_page(project, planned.changes)
     if write:
-        written = commit_changes(planned.changes, project.workspace.journal)
+        written = commit_changes(changes, project.workspace.journal)
         store.note_exported(directory, head)
         return planned, written
-    return planned, tuple(c.path for c in planned.changes if not c.path.is_file() or c.path.read_bytes() != c.data)
+    return planned, tuple(change.path for change in changes if change.is_one())
 
 
 def plan(project: Project, recipe: Recipe, directory: Path, store: Store) -> Export:
@@ -84,7 +86,7 @@ def _planned(project: Project, recipe: Recipe, directory: Path, store: Store) ->
             where=str(directory),
             next=f"./inv edit PATCH -r {recipe.name} makes a checkout; or name the recipe it is of: -r",
         )
-    left = branch.left_as(store, directory, resolved.applied.base_commit)
+    left = branch.left_as(store, directory, resolved.applied.base_commit, _unnamed(project, resolved, store))
     stale = _changed_since(project, resolved, store, left)
     try:
         planned = plan_commits(project, resolved, commits, store, directory, [patch for patch, _, _ in left])
@@ -108,7 +110,8 @@ def plan_commits(
     """The same for *commits*, oldest first, on the base of *resolved*; the patches *left* there must be among them."""
     steps = _changing(resolved)
     again = f"./inv export -r {resolved.recipe.name} --from {directory}"
-    there = branch.by_patch(commits, [step.patch for step in steps], directory, again)
+    unnamed = _unnamed(project, resolved, store)
+    there = branch.by_patch(commits, [step.patch for step in steps], directory, again, unnamed)
     branch.check_order(there, [step.patch for step in steps], left)
     bases = project.bases(store, upstream=resolved.recipe.pin.upstream)
     carrying = Carrying(store, bases, project.series_of(resolved.recipe), resolved.release.version)
@@ -166,6 +169,29 @@ def check_untouched(project: Project, resolved: Resolved, store: Store) -> tuple
 
 def _changing(resolved: Resolved) -> list[Step]:
     return [step for step in resolved.applied.steps if step.outcome.changes_tree]
+
+
+def _unnamed(project: Project, resolved: Resolved, store: Store) -> Unnamed:
+    """What a commit without a line ``Patch: ID`` may be: `inv new` made a patch of it, and it stands there as it was written.
+
+    That is the patch that does just what it does; or, as it may have been amended since, one that has its subject as title.
+    """
+    donor_file = project.bases(store, upstream=resolved.recipe.pin.upstream).donor_file
+
+    def patches(commit: Commit, taken: Collection[str]) -> Sequence[str]:
+        left = [project.patches[step.patch] for step in _changing(resolved) if step.patch not in taken]
+        before = store.commit_at(commit.parents[0]).tree
+        made = {
+            patch.id: outcome.become(
+                store, before, patch.variant_for(resolved.release.version), donor_file, verify=False
+            )
+            for patch in left
+        }
+        same = [id for id, became in made.items() if became.outcome.changes_tree and became.tree == commit.tree]
+        title = newpatch.cut(newpatch.one_line(commit.subject), newpatch.TITLE_LIMIT)
+        return same or [patch.id for patch in left if patch.title == title]
+
+    return patches
 
 
 def _changed_since(
@@ -284,7 +310,7 @@ def _prove(project: Project, resolved: Resolved, store: Store, changes: Sequence
     workspace, recipe = project.workspace, resolved.recipe
     with workspace.scratch() as folder:
         copy = folder / workspace.patches.name
-        shutil.copytree(workspace.patches, copy)
+        copy_folder(workspace.patches, copy)
         for change in changes:
             place = copy / change.path.relative_to(workspace.patches)
             if change.data is None:

@@ -17,7 +17,7 @@ from packaging.version import Version
 from patchset import lab, proof, ranges, series, stack
 from patchset.bases import Bases
 from patchset.console import Console
-from patchset.errors import DeclarationError, PatchsetError, SourceError
+from patchset.errors import PatchsetError, SourceError
 from patchset.explain import Explainer, Why
 from patchset.patch import Patch, Variant
 from patchset.placing import Place
@@ -26,6 +26,7 @@ from patchset.proof import Findings
 from patchset.recipe import Recipe
 from patchset.resolve import Project
 from patchset.series import Step
+from patchset.series_try import require_in_series
 from patchset.store import Store
 
 FORMAT = 1
@@ -83,12 +84,8 @@ def forecast(
     :param fresh: with *probes*, run them all.
     :raises DeclarationError: no such release, or no such patch in the series.
     """
-    if patch and patch not in recipe.series:
-        raise DeclarationError(
-            f"recipe {recipe.name} has no patch {patch!r} in its series (it has: {', '.join(recipe.series)})",
-            where=str(recipe.file),
-            next="./inv forecast --patch ID",
-        )
+    if patch:
+        require_in_series(recipe, patch, "./inv forecast --patch ID")
     started = time.monotonic()
     store = Store.open(project.workspace.store)
     bases = project.bases(store, console.say, recipe.pin.upstream)
@@ -230,7 +227,7 @@ def _recalled(project: Project, cells: Sequence[Cell], *, fresh: bool) -> tuple[
     if fresh:
         return {}, _ASK
     try:
-        identity = proof.lab_identity(project.workspace.environments)
+        identity = lab.identity()
     except PatchsetError as error:
         return {}, f"no laboratory: {_one_line(error)}"
     return proof.recall(questions(cells), identity, project.workspace.cache), _ASK
@@ -322,15 +319,19 @@ def _describe_cells(cells: Sequence[Cell], findings: Findings, reason: str) -> d
 
 
 def _decide(cell: Cell, findings: Findings) -> Decision:
-    base = findings.get((cell.patch.id, cell.base))
-    patched = findings.get((cell.patch.id, cell.end)) if cell.step.outcome.changes_tree else None
+    base, patched = _found(cell, findings)
     return decide(cell.step.outcome, base, patched, "" if cell.covered else cell.variant.name)
+
+
+def _found(cell: Cell, findings: Findings) -> tuple[Finding | None, Finding | None]:
+    """What is known of the base, and of the tree after the series if the patch is in it."""
+    base = findings.get((cell.patch.id, cell.base))
+    return base, findings.get((cell.patch.id, cell.end)) if cell.step.outcome.changes_tree else None
 
 
 def _describe_cell(cell: Cell, decision: Decision, findings: Findings, reason: str) -> dict[str, Any]:
     step, why = cell.step, cell.why
-    base = findings.get((cell.patch.id, cell.base))
-    patched = findings.get((cell.patch.id, cell.end)) if step.outcome.changes_tree else None
+    base, patched = _found(cell, findings)
     interaction = ["on the untouched base it goes in: a patch before it in the series is in its way"]
     return {
         "patch": cell.patch.id,

@@ -7,7 +7,9 @@ from itertools import groupby
 from textwrap import wrap
 from typing import Any
 
+from patchset import forecast_view as view
 from patchset.console import Console
+from patchset.outcome import Outcome
 
 #: What a table may be wide before its patches go into another one.
 _WIDTH = 100
@@ -16,8 +18,6 @@ _GAP = 2
 _SHOWN = 6
 _CLASHES = 3
 _LINES = 4
-
-_STOPS = ("partial", "ambiguous", "conflicts", "refused")
 
 
 def show(console: Console, document: Mapping[str, Any]) -> None:
@@ -39,31 +39,12 @@ def show(console: Console, document: Mapping[str, Any]) -> None:
 
 def word(cell: Mapping[str, Any]) -> str:
     """One cell of the matrix: the outcome with its offset, and what the probe adds to it."""
-    text = cell["outcome"] + _offset(cell)
+    text = f"{cell['outcome']} {view.offset_word(cell)}".rstrip()
     if cell["agree"] is False:
-        return f"{text} ≠ {'→'.join(side['verdict'] for side in _sides(cell))}"
-    if cell["outcome"] in _STOPS:
-        return f"{text}{_failing(cell)} · {cell['state'] or 'not run'}"
+        return f"{text} {view.state_word(cell)}"
+    if Outcome(cell["outcome"]).stops:
+        return " ".join(part for part in (text, view.failing_word(cell), f"· {cell['state'] or 'not run'}") if part)
     return f"{text} {'✓' if cell['agree'] else '· not run'}{'' if cell['covered'] else ' *'}"
-
-
-def _failing(cell: Mapping[str, Any]) -> str:
-    """How many hunks do not go in, of how many: `` 3/12``; nothing where there are none to count."""
-    failing = sum(hunk["state"] != "fits" for hunk in cell["hunks"])
-    return f" {failing}/{len(cell['hunks'])}" if failing else ""
-
-
-def _sides(cell: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The findings that are there: of the base, and of the patched tree."""
-    return [side for side in (cell["probe"]["base"], cell["probe"]["patched"]) if side]
-
-
-def _offset(cell: Mapping[str, Any]) -> str:
-    """The offset furthest from 0, as `` +3``; nothing where every hunk goes in at the line it names."""
-    if cell["outcome"] != "applies":
-        return ""
-    offset = max((hunk["offset"] for hunk in cell["hunks"]), key=abs, default=0)
-    return f" {offset:+d}" if offset else ""
 
 
 def _parts(patches: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[list[int]]:
@@ -86,7 +67,7 @@ def notes(document: Mapping[str, Any]) -> Iterator[str]:
     yield "   for upstream and absent: of the base the probe says the same"
     if any(not cell["covered"] for cell in document["cells"]):
         yield "*  no variant covers this release; the nearest one was tried"
-    if any(cell["outcome"] in _STOPS and _failing(cell) for cell in document["cells"]):
+    if any(Outcome(cell["outcome"]).stops and view.failing_word(cell) for cell in document["cells"]):
         yield "n/m  of m hunks n do not go in"
     yield from _loud(document["cells"])
     yield from _stacks(document["releases"])
@@ -107,12 +88,12 @@ def _loud(cells: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _needs_word(cell: Mapping[str, Any]) -> bool:
-    return cell["agree"] is False or cell["outcome"] in _STOPS or not cell["covered"]
+    return cell["agree"] is False or Outcome(cell["outcome"]).stops or not cell["covered"]
 
 
 def _paragraph(cell: Mapping[str, Any]) -> tuple[str, ...]:
     lines = [("DISAGREEMENT: " if cell["agree"] is False else "") + cell["so"]]
-    if cell["outcome"] not in _STOPS:
+    if not Outcome(cell["outcome"]).stops:
         return tuple(lines)
     lines += _cut(cell["evidence"], _SHOWN, "more lines of evidence in --json")
     lines += _cut([_moved(item) for item in cell["moved"]], _SHOWN, "more that moved or are gone")
@@ -183,9 +164,7 @@ def _counts(document: Mapping[str, Any]) -> Iterator[str]:
         f"{summary['cells']} cells: {summary['agree']} where text and probe agree, {summary['disagree']} where they do not, "
         f"{summary['not_run']} not run; {summary['stops']} stop. Text {seconds['text']:.1f} s{probes}"
     )
-    if summary["not_run"]:
-        reasons = {cell["probe"]["not_run"] for cell in document["cells"] if cell["agree"] is None}
-        releases = [release["release"] for release in document["releases"]]
-        span = releases[0] if len(releases) == 1 else f"{releases[0]}..{releases[-1]}"
-        yield f"not run  {summary['not_run']} of them: {'; '.join(sorted(reasons))}"
-        yield f"         next: ./inv forecast -r {document['recipe']} --releases {span} --probes"
+    count, reasons, command = view.not_run(document)
+    if count:
+        yield f"not run  {count} of them: {'; '.join(reasons)}"
+        yield f"         next: {command}"

@@ -12,6 +12,8 @@ from urllib.parse import quote, urlsplit
 
 from packaging.version import InvalidVersion, Version
 
+from patchset.outcome import Outcome
+
 #: Outcome → (the letter that stands for it, what it means). In the order of DESIGN.md.
 OUTCOMES: Mapping[str, tuple[str, str]] = {
     "applies": ("A", "goes in, at the lines it names or with the offset shown"),
@@ -23,8 +25,6 @@ OUTCOMES: Mapping[str, tuple[str, str]] = {
     "conflicts": ("✕", "the lines it changes are not as it knows them: not applied"),
     "refused": ("!", "the diff is unsafe or malformed: not read any further"),
 }
-_STOPS = ("partial", "ambiguous", "conflicts", "refused")
-_CHANGES = ("applies", "merges")
 
 #: What the probe says of the base → the word for it in a cell.
 _STATES = {"needed": "needed", "fixed": "fixed", "absent": "absent", "unknown": "cannot tell", None: "not run"}
@@ -114,21 +114,21 @@ class Block:
 
 def gist(cell: Mapping[str, Any]) -> Gist:
     """What a cell comes to."""
-    outcome, state, agree = cell["outcome"], cell["state"], cell["agree"]
+    outcome, state, agree = Outcome(cell["outcome"]), cell["state"], cell["agree"]
     mark, asked = OUTCOMES[outcome][0], agree is not None
     if agree is False:
         return Gist("clash", "≠", "text and probe disagree", asked)
-    if outcome in _STOPS:
+    if outcome.stops:
         if state in ("fixed", "absent"):
             return Gist("spare", mark, "does not go in, and its probe says it is not needed", asked)
         return Gist("stops", mark, f"{'needed, and' if state else 'need not probed;'} does not go in", asked)
-    if outcome in _CHANGES:
+    if outcome.changes_tree:
         goes_in = "goes in" if cell["covered"] else "goes in by a variant of other releases"
         proof = "" if asked else ", not proved" if state else ", not probed"
         return Gist("carried", mark, f"{'needed, ' if state else ''}{goes_in}{proof}", asked)
-    text = {"upstream": "fixed upstream", "absent": "feature not there"}[outcome]
+    text = {Outcome.UPSTREAM: "fixed upstream", Outcome.ABSENT: "feature not there"}[outcome]
     text = text if asked else f"said to be: {text}; not probed"
-    return Gist("fixed" if outcome == "upstream" else "absent", mark, text, asked)
+    return Gist("fixed" if outcome is Outcome.UPSTREAM else "absent", mark, text, asked)
 
 
 def state_word(cell: Mapping[str, Any]) -> str:
@@ -138,21 +138,31 @@ def state_word(cell: Mapping[str, Any]) -> str:
     word = _STATES[cell["state"]]
     if cell["agree"] is None:
         return f"{word}, not proved" if cell["state"] else word
-    return f"{word} ✓" if cell["outcome"] not in _STOPS else word
+    return f"{word} ✓" if not Outcome(cell["outcome"]).stops else word
 
 
 def detail_word(cell: Mapping[str, Any]) -> str:
     """What stands behind the outcome: the offset furthest from 0, or how many of the hunks do not go in."""
-    if cell["outcome"] == "applies":
-        offset = max((hunk["offset"] for hunk in cell["hunks"]), key=abs, default=0)
-        return f"{offset:+d}" if offset else ""
+    return offset_word(cell) or (failing_word(cell) if Outcome(cell["outcome"]).stops else "")
+
+
+def offset_word(cell: Mapping[str, Any]) -> str:
+    """The offset furthest from 0 of a diff that applies; nothing where every hunk goes in at the line it names."""
+    if cell["outcome"] != Outcome.APPLIES:
+        return ""
+    offset = max((hunk["offset"] for hunk in cell["hunks"]), key=abs, default=0)
+    return f"{offset:+d}" if offset else ""
+
+
+def failing_word(cell: Mapping[str, Any]) -> str:
+    """How many hunks do not go in, of how many: ``3/12``; nothing where there are none to count."""
     failing = sum(hunk["state"] != "fits" for hunk in cell["hunks"])
-    return f"{failing}/{len(cell['hunks'])}" if cell["outcome"] in _STOPS and failing else ""
+    return f"{failing}/{len(cell['hunks'])}" if failing else ""
 
 
 def is_trouble(cell: Mapping[str, Any]) -> bool:
     """Can no runtime be made with this cell, or is its text denied by its probe?"""
-    return cell["outcome"] in _STOPS or cell["agree"] is False
+    return Outcome(cell["outcome"]).stops or cell["agree"] is False
 
 
 def hunk_count(hunks: Sequence[Mapping[str, Any]]) -> str:

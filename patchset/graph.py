@@ -7,12 +7,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from patchset import diff
 from patchset.diff_model import FileDiff
 from patchset.diff_rules import show
-from patchset.errors import DiffRefused
 from patchset.graph_draw import require_places, write
-from patchset.outcome import DonorFile, Outcome
+from patchset.outcome import DonorFile, Outcome, files_of
 from patchset.patch import Patch, Variant
 from patchset.placing import places
 from patchset.recipe import Recipe
@@ -250,7 +248,7 @@ class _Tries:
     def _is_lost(self, tree: str, patch: str, variant: Variant) -> bool:
         """Can the diff not go in as it is, whatever else? Then nothing has to be merged to know that it does not apply."""
         if patch not in self._files:
-            self._files[patch] = () if variant.donors else _files_of(variant)
+            self._files[patch] = () if variant.donors else files_of(variant)
         found = places(self._files[patch], lambda path: self._store.read(tree, os.fsdecode(path)))
         return any(not place.fits and not place.done for place in found)
 
@@ -258,12 +256,4 @@ class _Tries:
 def _read_by(variant: Variant) -> set[str]:
     """The files on which it depends what becomes of *variant*."""
     found = {item.file for item in (*variant.upstream, *variant.absent)} | {donor.to for donor in variant.donors}
-    return found | {show(path) for file in _files_of(variant) for path in (file.old_path, file.new_path) if path}
-
-
-def _files_of(variant: Variant) -> tuple[FileDiff, ...]:
-    """The structure of its diff; none where that is refused, which shows when it is applied."""
-    try:
-        return diff.read(variant.diff.read_bytes(), variant.diff.name) if variant.diff else ()
-    except DiffRefused:
-        return ()
+    return found | {show(path) for file in files_of(variant) for path in (file.old_path, file.new_path) if path}

@@ -14,7 +14,7 @@ from patchset.diff_model import Hunk
 from patchset.errors import DeclarationError, DiffRefused
 from patchset.lint_model import Finding, attempt, of_error, says_nothing, toml_of
 from patchset.lint_model import TomlFile as Toml
-from patchset.patch import KINDS, Patch, Variant, _read_reference, _read_variant, covered, read_patch
+from patchset.patch import KINDS, Patch, Variant, covered, read_patch, read_reference, read_variant
 from patchset.recipe import Recipe
 from patchset.upstream import Upstream
 from patchset.workspace import Workspace
@@ -50,11 +50,11 @@ def _more_faults(folder: Path, upstream: Upstream) -> Iterator[Finding]:
     for head in (*heads, partial(table.moment, "date"), partial(table.texts, "requires", ()), table.done):
         yield from attempt("declaration", DeclarationError, head)
     for item in references:
-        yield from attempt("declaration", DeclarationError, partial(_read_reference, item))
+        yield from attempt("declaration", DeclarationError, partial(read_reference, item))
     good: list[tuple[int, Variant]] = []
     for index, item in enumerate(variants):
         try:
-            good.append((index, _read_variant(item, folder, upstream)))
+            good.append((index, read_variant(item, folder, upstream)))
         except DeclarationError as error:
             yield of_error("declaration", error)
     for (_, one), (index, other) in combinations(good, 2):

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timezone
 from pathlib import Path
 
 from patchset import rewrite
@@ -15,6 +15,7 @@ from patchset.errors import DeclarationError
 from patchset.patch import Donor
 from patchset.recipe import Recipe, read_recipe
 from patchset.resolve import Project
+from patchset.series_try import require_in_series
 
 #: What a generated text says; lint finds it, and so does a person.
 UNWRITTEN = "no probe written yet"
@@ -60,12 +61,8 @@ def changes_for(project: Project, recipe: Recipe, patches: Sequence[NewPatch], a
     ids = [patch.id for patch in patches]
     for patch in patches:
         check_id(project, patch.id)
-    if after and after not in recipe.series:
-        raise DeclarationError(
-            f"recipe {recipe.name} has no patch {after!r} in its series (it has: {', '.join(recipe.series)})",
-            where=str(recipe.file),
-            next="name one of those with --after",
-        )
+    if after:
+        require_in_series(recipe, after, "name one of those with --after")
     at = recipe.series.index(after) + 1 if after else len(recipe.series)
     series = [*recipe.series[:at], *ids, *recipe.series[at:]]
     changes = [change for patch in patches for change in _folder(project, patch)]
@@ -120,6 +117,11 @@ def free_id(project: Project, wanted: str, taken: Collection[str]) -> str:
 
 def _is_taken(project: Project, id: str) -> bool:
     return id in project.patches or os.path.lexists(project.workspace.patches / id)  # a link to nowhere is there, too
+
+
+def today() -> datetime:
+    """The date of a patch that is made now."""
+    return datetime.now(timezone.utc).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def plain(text: str) -> str:

@@ -113,9 +113,14 @@ def _evidence(store: Store, tree: str, variant: Variant) -> tuple[tuple[str, ...
 
 
 def _find_line(store: Store, tree: str, present: Present) -> int:
-    data = store.read(tree, present.file) or b""
-    wanted = present.line.encode()
-    return next((number for number, line in enumerate(data.split(b"\n"), 1) if line.strip() == wanted), 0)
+    found = lines_with(store.read(tree, present.file) or b"", present.line)
+    return found[0] if found else 0
+
+
+def lines_with(data: bytes, line: str) -> tuple[int, ...]:
+    """The lines (from 1) of *data* that are *line* once they are stripped."""
+    wanted = line.encode()
+    return tuple(number for number, text in enumerate(data.split(b"\n"), 1) if text.strip() == wanted)
 
 
 def _absent(store: Store, tree: str, absent: Absent) -> str:
@@ -166,6 +171,14 @@ def apply_diff(store: Store, tree: str, diff: Path | bytes, name: str = "", *, v
         lines = tuple(f"{place}: {f'in at line {place.done[0]}' if place in inside else 'not in'}" for place in found)
         return Became(Outcome.PARTIAL, lines, tree, found)
     return _merge(store, tree, data, files, found, refusal)
+
+
+def files_of(variant: Variant) -> tuple[FileDiff, ...]:
+    """The structure of the diff of *variant*; none where it has none, or it is refused, which shows when it is applied."""
+    try:
+        return diffs.read(variant.diff.read_bytes(), variant.diff.name) if variant.diff else ()
+    except DiffRefused:
+        return ()
 
 
 @lru_cache(maxsize=256)

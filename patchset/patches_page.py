@@ -12,10 +12,14 @@ from itertools import groupby
 from pathlib import Path
 
 from patchset import diff, markdown
+from patchset.changes import Change
 from patchset.diff_rules import show
+from patchset.errors import DiffRefused
 from patchset.markdown import inline
-from patchset.patch import Patch, Reference, Variant
-from patchset.recipe import Recipe
+from patchset.patch import Patch, Reference, Variant, read_patch
+from patchset.recipe import Recipe, read_recipe
+from patchset.resolve import Project
+from patchset.workspace import copy_folder
 
 NAME = "PATCHES.md"
 
@@ -49,6 +53,75 @@ def page(patches: Sequence[Patch], recipes: Sequence[Recipe], releases: Sequence
 def file_of(recipes: Path) -> Path:
     """Where the page lies."""
     return recipes / NAME
+
+
+def with_page(project: Project, changes: Sequence[Change]) -> list[Change]:
+    """*changes* to the declarations of *project*, and the page as it is with them: to be made together.
+
+    None, where they change nothing. Nor where a diff cannot be read: then `inv lint` names it, and says that the page was not
+    looked at.
+
+    :raises DeclarationError: a patch or recipe could not be read, now or with *changes*: the page is of all of them.
+    """
+    if not any(change.is_one() for change in changes):
+        return list(changes)
+    recipes = project.workspace.recipes
+    inside = {_below(recipes, change.path): change.data for change in changes}
+    with project.workspace.scratch() as scratch:
+        patches = _patches_with(project, inside, scratch)
+        read = [
+            read_recipe(file, project.upstreams, patches)
+            for file in _recipe_files_with(recipes, inside, scratch / "toml")
+        ]
+        try:
+            text = page(list(patches.values()), read, tuple(project.upstreams["vllm"].releases))
+        except DiffRefused:
+            return list(changes)
+    return [*changes, Change(file_of(recipes), text.encode())]
+
+
+def _patches_with(project: Project, inside: Mapping[Path, bytes | None], scratch: Path) -> dict[str, Patch]:
+    """Every patch as it is with the changes *inside* the folder of recipes; those that change are read from *scratch*."""
+    folder, patches = project.workspace.patches, dict(project.patches)
+    changed = {path: data for path, data in inside.items() if path.parts[0] == folder.name and len(path.parts) > 2}
+    for id in {path.parts[1] for path in changed}:
+        if (folder / id).is_dir():
+            copy_folder(folder / id, scratch / folder.name / id)
+    for path, data in changed.items():
+        _put(scratch / path, data)
+    for id in {path.parts[1] for path in changed}:
+        patches.pop(id, None)
+        if (scratch / folder.name / id / "patch.toml").is_file():
+            patches[id] = read_patch(scratch / folder.name / id, project.upstreams["vllm"])
+    return dict(sorted(patches.items()))
+
+
+def _recipe_files_with(recipes: Path, inside: Mapping[Path, bytes | None], scratch: Path) -> list[Path]:
+    """The file of each recipe: where it lies, or, where it changes, in *scratch*."""
+    files = {file.name: file for file in recipes.glob("*.toml")}
+    for path, data in inside.items():
+        if len(path.parts) == 1 and path.suffix == ".toml":
+            files.pop(path.name, None)
+            if data is not None:
+                _put(scratch / path, data)
+                files[path.name] = scratch / path
+    return [file for _, file in sorted(files.items())]
+
+
+def _below(recipes: Path, path: Path) -> Path:
+    """*path* as seen from *recipes*, by whatever name its folder is called; as it is, where it lies elsewhere."""
+    for folder, file in ((recipes, path), (recipes.resolve(), path.parent.resolve() / path.name)):
+        if file.is_relative_to(folder):
+            return file.relative_to(folder)
+    return path.absolute()
+
+
+def _put(path: Path, data: bytes | None) -> None:
+    if data is None:
+        path.unlink(missing_ok=True)
+    else:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
 
 
 def _section(patch: Patch, recipes: Sequence[Recipe], releases: Sequence[str]) -> list[str]:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import shutil
-import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,8 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchset import lab as laboratory
-from patchset.environment import lock_hash
 from patchset.errors import ProbeError
 from patchset.lab import Lab
 from patchset.patch import Patch
@@ -148,19 +143,6 @@ def recall(questions: Iterable[Question], identity: str, cache: Path) -> Finding
     """The verdicts that are known already, in the laboratory of *identity*. Nothing is run."""
     found = {(patch.id, tree): known(patch, tree, identity, cache) for patch, tree in questions}
     return {pair: finding for pair, finding in found.items() if finding}
-
-
-def lab_identity(envs: Path) -> str:
-    """The identity that :func:`patchset.lab.ensure` would give, without making the laboratory.
-
-    :raises MissingTool: ``PATCHSET_LAB_PYTHON`` names an interpreter that cannot be used.
-    """
-    if os.environ.get(laboratory.OVERRIDE):
-        return laboratory.ensure(envs).identity  # installs nothing: it asks the interpreter what it has
-    rule = f"torch {laboratory.TORCH}"
-    key = hashlib.sha256((lock_hash(laboratory.LOCK) + rule).encode()).hexdigest()[:12]
-    name = f"lab-{key}-py{sys.version_info.major}.{sys.version_info.minor}"
-    return f"lock {lock_hash(laboratory.LOCK)} {rule} {name}"
 
 
 class _Trees:

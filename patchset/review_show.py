@@ -48,6 +48,7 @@ def show_comparison(console: Console, found: Comparison) -> None:
         {
             "left": found.left,
             "right": found.right,
+            "same": found.same,
             "pin": [_named(item) for item in found.pin],
             "stack": None if found.stack is None else [_named(item) for item in found.stack],
             "omitted": None if found.omitted is None else [_named(item) for item in found.omitted],
@@ -86,8 +87,13 @@ def show_comparison(console: Console, found: Comparison) -> None:
     for item in found.patches:
         for line in _patch_lines(item, found):
             console.line(line)
-    if not (rows or found.omitted or found.order or any(p.kind != "same" for i in found.patches for p in i.pairs)):
-        console.line("no difference")
+    if found.same:
+        console.line(_sameness(found))
+
+
+def _sameness(found: Comparison) -> str:
+    names = f"{found.left} and {found.right}" if found.left != found.right else f"{found.left} and itself"
+    return f"{names} are the same: pin, series and every change{'' if found.stack is None else ', stack and what is left out'}"
 
 
 def _patch_lines(item: PatchDifference, found: Comparison) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from patchset import newpatch, rewrite, series
 from patchset.changes import Change, commit_changes
 from patchset.errors import DeclarationError, SeriesError, WorktreeError
+from patchset.patches_page import with_page
 from patchset.recipe import Recipe
 from patchset.resolve import Project
 from patchset.series import Applied
@@ -45,7 +46,8 @@ def drop(project: Project, recipe: Recipe, id: str, reason: str, *, everywhere: 
         text = recipe.file.read_text("utf-8")
         what = f"left out of {recipe.name}: {reason}"
         changes = [Change(recipe.file, rewrite.omit(rewrite.unomit(text, id), id, reason).encode())]
-    return Changed(recipe.name, id, what, evidence, commit_changes(changes, project.workspace.journal))
+    written = commit_changes(with_page(project, changes), project.workspace.journal)
+    return Changed(recipe.name, id, what, evidence, written)
 
 
 def move(project: Project, recipe: Recipe, id: str, *, before: str = "", after: str = "") -> Changed:
@@ -86,7 +88,7 @@ def move(project: Project, recipe: Recipe, id: str, *, before: str = "", after: 
     place = f"moved {'before' if before else 'behind'} {other}"
     end = "the same" if then.tree == now.tree else f"another: {then.tree[:12]}, not {now.tree[:12]}"
     text = rewrite.set_series(recipe.file.read_text("utf-8"), order)
-    written = commit_changes([Change(recipe.file, text.encode())], project.workspace.journal)
+    written = commit_changes(with_page(project, [Change(recipe.file, text.encode())]), project.workspace.journal)
     return Changed(recipe.name, id, f"{place}; the tree at the end is {end}", compared, written)
 
 

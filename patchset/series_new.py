@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from datetime import datetime, timezone
 from hashlib import sha256
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from patchset.errors import DeclarationError, SeriesError
 from patchset.newpatch import NewPatch
 from patchset.outcome import Outcome
 from patchset.patch import Donor
+from patchset.patches_page import with_page
 from patchset.recipe import Recipe
 from patchset.resolve import Project
 from patchset.series import Applied
@@ -43,6 +43,13 @@ def new(
     newpatch.check_id(project, id)
     if after:
         require_in_series(recipe, after, f"name one of {', '.join(recipe.series)} with --after")
+    if not directory.is_dir():
+        raise DeclarationError(
+            "there is no checkout that a commit could be taken from",
+            where=str(directory),
+            next=f"./inv edit {recipe.series[-1] if recipe.series else 'PATCH'} -r {recipe.name} makes one: commit there, then "
+            f"./inv new {id} -r {recipe.name}; or --from DIR names another repository",
+        )
     store = Store.open(project.workspace.store)
     commit = read_commit(store, directory, revision)
     if len(commit.parents) != 1:
@@ -58,7 +65,7 @@ def new(
     evidence = _behind(project, recipe, store, now, after, result)
     subject, _, body = commit.message.strip().partition("\n")
     patch = NewPatch(
-        id, title or subject, why or body.strip() or subject, "fix", _today(), recipe.pin.release, data
+        id, title or subject, why or body.strip() or subject, "fix", newpatch.today(), recipe.pin.release, data
     )  # fmt: skip
     return _written(project, recipe, patch, after, f"new, from commit {commit.id[:12]}, {how}", evidence)
 
@@ -113,7 +120,7 @@ def _of_commit(
         f"Date: {commit.date:%Y-%m-%d %H:%M} UTC\nSubject: {newpatch.cut(commit.subject, newpatch.TITLE_LIMIT)}"
     )
     why = f"{newpatch.cut(commit.message.strip(), newpatch.WHY_LIMIT)}\n\n{told}"
-    patch = NewPatch(id, title or commit.subject, why, "backport", _today(), recipe.pin.release, data)
+    patch = NewPatch(id, title or commit.subject, why, "backport", newpatch.today(), recipe.pin.release, data)
     return _written(project, recipe, patch, "", f"backport of commit {commit.id[:12]}, {how}{merge}", ())
 
 
@@ -173,7 +180,7 @@ def _of_files(
     series.check_compiles(store, result, store.changed_paths(tree, result))
     why = f"Files of {name} {release} on {recipe.pin.release}:\n" + "\n".join(evidence)
     named = title or f"Backport of {', '.join(paths)} from {name} {release}"
-    patch = NewPatch(id, named, why, "backport", _today(), recipe.pin.release, data, tuple(donors))
+    patch = NewPatch(id, named, why, "backport", newpatch.today(), recipe.pin.release, data, tuple(donors))
     what = f"backport of {len(paths)} file{'s' if len(paths) > 1 else ''} from {release}"
     return _written(project, recipe, patch, "", what, tuple(evidence))
 
@@ -261,9 +268,5 @@ def _behind(project: Project, recipe: Recipe, store: Store, now: Applied, after:
 def _written(
     project: Project, recipe: Recipe, patch: NewPatch, after: str, what: str, evidence: tuple[str, ...]
 ) -> Changed:
-    changes = newpatch.changes_for(project, recipe, [patch], after)
+    changes = with_page(project, newpatch.changes_for(project, recipe, [patch], after))
     return Changed(recipe.name, patch.id, what, evidence, commit_changes(changes, project.workspace.journal))
-
-
-def _today() -> datetime:
-    return datetime.now(timezone.utc).replace(hour=0, minute=0, second=0, microsecond=0)

@@ -74,16 +74,13 @@ def show_export(
             )
     for note in export.notes:
         console.line(note)
-    for path in written:
-        console.line(f"  {'would write' if check else 'wrote' if path.exists() else 'removed'}  {relative(path, root)}")
+    _show_written(console, written, root, check=check)
     if not export.exported:
         console.line("nothing to export: every patch does what its variant says")
     elif not check:
         ids = ", ".join(item.patch for item in export.exported)
         for name in export.recipes:
             console.line(f"next: ./inv lock -r {name}, then ./inv probe -r {name} ({ids} changed)")
-        if any(path.name == "patch.toml" for path in written):
-            console.line("next: ./inv lint --write, as ranges changed")
 
 
 def show_changed(console: Console, changed: Changed, root: Path) -> None:
@@ -177,9 +174,9 @@ def show_imported(console: Console, imported: Imported, recipe: str, root: Path)
     )
 
 
-def _show_written(console: Console, written: Sequence[Path], root: Path) -> None:
+def _show_written(console: Console, written: Sequence[Path], root: Path, *, check: bool = False) -> None:
     for path in written:
-        console.line(f"  {'wrote' if path.exists() else 'removed'}  {relative(path, root)}")
+        console.line(f"  {'would write' if check else 'wrote' if path.exists() else 'removed'}  {relative(path, root)}")
 
 
 def relative(path: Path, root: Path) -> str:

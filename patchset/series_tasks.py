@@ -219,13 +219,21 @@ def import_(
         series_show.show_imported(console, done, recipe, WORKSPACE.root)
 
 
-@task(positional=["recipe", "other"], help=help_for("recipe", "json", "wait", other="the recipe to compare it with"))
+@task(
+    positional=["recipe", "other"],
+    help=help_for(
+        "json",
+        "wait",
+        recipe="a name under recipes/, a path to a .toml file, or a lock: NAME.lock, or a path",
+        other="the recipe or lock to compare it with",
+    ),
+)
 def diff(_: Context, recipe: str, other: str, json: bool = False, wait: bool = True) -> None:
-    """What two recipes make different, and where."""
+    """What two recipes or locks make different, and where."""
     with job(f"diff {recipe} {other}", json, wait) as (console, project):
         from patchset import compare, review_show
 
-        found = compare.compare(project, project.recipe(recipe), project.recipe(other))
+        found = compare.compare(project, compare.read(project, recipe), compare.read(project, other))
         review_show.show_comparison(console, found)
 
 

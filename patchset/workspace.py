@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchset.errors import Busy, MissingTool, PatchsetError
+from patchset.errors import Busy, MissingTool, PatchsetError, WorktreeError
 
 VENDOR_VARIABLE = "PATCHSET_VENDOR"
 #: Names, for what a run starts, the vendor/ that this run holds: a run in there would wait for one that waits for it.
@@ -115,7 +115,7 @@ class Workspace:
         text = "".join(traceback.format_exception(error)).encode("utf-8", "backslashreplace")
         try:
             write_atomically(log, text)
-        except OSError:
+        except (OSError, WorktreeError):
             log = Path("(no log could be written)")
         last = traceback.extract_tb(error.__traceback__)[-1]
         return PatchsetError(
@@ -218,9 +218,54 @@ class Workspace:
                 path.unlink(missing_ok=True)
 
 
+def make_folder(folder: Path) -> None:
+    """Make *folder*, and those that it is to be in, where they are not there yet.
+
+    :raises WorktreeError: something else has its name, or that of a folder above it.
+    :raises OSError: no room or no right.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        places = [place for place in (folder, *folder.parents) if os.path.lexists(place) and not place.is_dir()]
+        if not places:  # it came and went meanwhile
+            raise
+        kind = "a link that leads to no folder" if places[0].is_symlink() else "no folder"
+        raise WorktreeError(
+            f"{places[0].name} is {kind}, and a folder is needed there",
+            where=str(places[0]),
+            next=f"mv {places[0]} {places[0]}.aside, then run again",
+        ) from error
+
+
+def copy_folder(source: Path, target: Path) -> None:
+    """The folder *source* at *target*, where all of it can be changed, whatever rights the original has."""
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(source, target, ignore=ignored, copy_function=shutil.copyfile)
+    for folder in (target, *(path for path in target.rglob("*") if path.is_dir())):
+        folder.chmod(0o755)
+
+
+def free_megabytes(place: Path) -> int:
+    """The room where *place* is or would be."""
+    there = next(folder for folder in (place, *place.parents) if folder.is_dir())
+    return shutil.disk_usage(there).free // 1024**2
+
+
 def write_atomically(path: Path, data: bytes) -> None:
-    """Put *data* at *path* whole or not at all: written beside it, synced, renamed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Put *data* at *path* whole or not at all: written beside it, synced, renamed.
+
+    :raises WorktreeError: something that is no folder is where its folder would be.
+    :raises OSError: no room or no right; it names *path*, not the name that it has until it is whole.
+    """
+    make_folder(path.parent)
+    try:
+        _write_atomically(path, data)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
+
+
+def _write_atomically(path: Path, data: bytes) -> None:
     handle, name = tempfile.mkstemp(prefix=f".{path.name}-", suffix=_PART, dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import tempfile
 from pathlib import Path
 
-from patchset.errors import WorktreeError
+from patchset.errors import StoreError, WorktreeError
 from patchset.store import Store
+from patchset.workspace import free_megabytes, make_folder
+
+#: Megabytes that a checkout takes while it is made: its files, and their objects twice.
+_NEEDED = 300
 
 
 def write_checkout(store: Store, commit: str, directory: Path) -> str:
@@ -17,7 +22,7 @@ def write_checkout(store: Store, commit: str, directory: Path) -> str:
     A directory that is missing or empty gets one, whole or not at all. One that this made earlier is moved to
     *commit* if nothing in it was touched and nothing committed on top.
 
-    :raises WorktreeError: the directory holds anything else.
+    :raises WorktreeError: the directory holds anything else, or cannot be made: no room, or no right.
     """
     directory = directory.absolute()
     if directory.is_dir() and not directory.is_symlink() and any(directory.iterdir()):
@@ -26,21 +31,40 @@ def write_checkout(store: Store, commit: str, directory: Path) -> str:
         raise WorktreeError(
             "not a directory", where=str(directory), next="name a directory that is empty or not there yet"
         )
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
+    fresh = None
     try:
+        make_folder(directory.parent)
+        fresh = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
         os.chmod(fresh, 0o755)
         store.make_checkout(fresh, commit)
         os.rename(fresh, directory)  # replaces an empty directory, and fails on any other
-    except OSError as error:
-        raise WorktreeError(
-            f"cannot write there: {error.strerror}",
-            where=str(directory),
-            next="name a directory that is empty or not there yet",
-        ) from error
+    except (StoreError, OSError) as error:
+        _explain(error, directory)
+        raise
     finally:
-        shutil.rmtree(fresh, ignore_errors=True)
+        if fresh:
+            shutil.rmtree(fresh, ignore_errors=True)
     return "made"
+
+
+def _explain(error: StoreError | OSError, directory: Path) -> None:
+    """Why no checkout could be made at *directory*, where that is no fault of the store.
+
+    :raises WorktreeError: no room, no right, or something came there meanwhile.
+    """
+    free = free_megabytes(directory.parent)
+    if isinstance(error, StoreError) and free >= _NEEDED:
+        return
+    what = error.what if isinstance(error, StoreError) else str(error.strerror or error)
+    taken = getattr(error, "errno", None) in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
+    raise WorktreeError(
+        f"the checkout cannot be written there: {what}",
+        where=str(directory),
+        detail=getattr(error, "detail", ""),
+        next="name a directory that is empty or not there yet"
+        if taken
+        else f"check room ({free} MB are free, {_NEEDED} needed) and rights there; or name another directory",
+    ) from error
 
 
 def _move(store: Store, commit: str, directory: Path) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from textwrap import shorten
 
 from patchset.bases import Bases
-from patchset.errors import DiffRefused, PatchsetError, ProbeError
+from patchset.errors import DiffRefused, ProbeError, SeriesError, SourceError
 from patchset.outcome import Became, Outcome, become
 from patchset.patch import Patch, Variant
 from patchset.probe import Finding, Verdict
@@ -19,6 +19,10 @@ from patchset.workspace import digest
 
 #: (patch, tree before it, tree with it) → what is wrong with the latter; empty if nothing is.
 Complaint = Callable[[Patch, str, str], str]
+
+#: What says that one release is no use here: it cannot be had, or its patches do not fit together. Anything else, such as a
+#: store that fails, says nothing about the release: to go on without it would carry the patch, or ask, otherwise by chance.
+_NO_USE = (SourceError, SeriesError)
 
 
 @dataclass(frozen=True)
@@ -51,8 +55,8 @@ class Clash:
     """A patch that only a person can carry.
 
     ``ours`` is the tree at the target with the series so far (and the patch's donor files), ``merged`` what git makes of
-    it; ``source`` and ``variant`` what the patch was taken from. ``offered`` is the merged tree with those remembered
-    resolutions in it that fit, if some do.
+    it, ``settled`` that without the files that clash; ``source`` and ``variant`` what the patch was taken from. ``offered`` is
+    the merged tree with those remembered resolutions in it that fit, if some do.
     """
 
     patch: str
@@ -60,6 +64,7 @@ class Clash:
     variant: Variant
     ours: str
     merged: Merged
+    settled: str
     why: str
     offered: str = ""
 
@@ -70,16 +75,33 @@ class Clash:
 
     @property
     def key(self) -> str:
-        """sha256 of all that clashes: the same only where a person would be asked the same question."""
+        """sha256 of all that clashes: the same where a person would be asked the same question, and only there.
+
+        The files with markers are not in it, the sides that they are made of are: git shortens the name of the common base
+        in a marker to as many digits as the number of objects in the store calls for, so their bytes change as it grows.
+        """
         sides = [(path, stage, entry.mode, entry.blob) for path, stage, entry in self.merged.stages]
-        return digest([self.patch, self.source, self.ours, self.merged.tree, sides])
+        return digest([self.patch, self.source, self.ours, self.settled, sides])
 
 
 class Carrier:
-    """Carries the patches of a series to *release*, one after the other."""
+    """Carries the patches of a series to *release*, one after the other.
 
-    def __init__(self, store: Store, bases: Bases, release: str, series: Sequence[Patch], complaint: Complaint) -> None:
+    :param asked: patch → key of the clash that a person was asked about: it is the one to come back as long as it can,
+        though a nearer source may have come since.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        bases: Bases,
+        release: str,
+        series: Sequence[Patch],
+        complaint: Complaint,
+        asked: Mapping[str, str] | None = None,
+    ) -> None:
         self._complaint = complaint
+        self._asked = asked or {}
         self._store = store
         self._bases = bases
         self._release = release
@@ -143,7 +165,7 @@ class Carrier:
         return self._merge(patch, tree)
 
     def _merge(self, patch: Patch, tree: str) -> Carried | Clash:
-        clash = None
+        clashes = []
         for source, variant in self._sources(patch):
             before, after = self._at_source(patch, source, variant)
             if after is None:
@@ -162,14 +184,16 @@ class Carrier:
                     how = f"three-way merge of variant {variant.name} from {source}{self._moves(before, after, ours)}"
                     return self.derived(patch, variant, ours, merged.tree, how)
                 why = f"it merges cleanly from {source}, but {wrong}"
-            clash = clash or Clash(patch.id, source, variant, ours, merged, why)
-        return clash or self._unwritten(patch, tree)
+            settled = self._store.with_files(merged.tree, dict.fromkeys(merged.conflicts))
+            clashes.append(Clash(patch.id, source, variant, ours, merged, settled, why))
+        clashes.append(self._unwritten(patch, tree))
+        return next((clash for clash in clashes if clash.key == self._asked.get(patch.id)), clashes[0])
 
     def _unwritten(self, patch: Patch, tree: str) -> Clash:
         """Nothing can be carried here: the change is for a person to write, on the tree as it is."""
         nearest = replace(self._by_distance(patch)[0], donors=())
         why = f"no variant of it that changes anything goes in on a release that is here, and {self._release} has the defect"
-        return Clash(patch.id, self._release, nearest, tree, Merged(tree, (), ""), why)
+        return Clash(patch.id, self._release, nearest, tree, Merged(tree, (), ""), tree, why)
 
     def derived(self, patch: Patch, variant: Variant, ours: str, result: str, how: str) -> Carried:
         """The change from *ours* to *result* as a variant of its own, with the donor files of *variant*.
@@ -222,7 +246,7 @@ class Carrier:
             return False
         try:
             return self._become(self._before(patch, release), variant).outcome is wanted
-        except PatchsetError:
+        except _NO_USE:
             return False
 
     def _carved(self, patch: Patch, covering: Variant | None) -> Edit:
@@ -265,8 +289,8 @@ class Carrier:
             tree = self._before(patch, source)
             step = apply_patch(self._store, tree, "", patch, variant, self._bases.donor_file, verify=False)
             before = self._beside_donors(tree, variant)
-        except PatchsetError:
-            return "", None  # this source cannot be had or does not fit together; the next one may
+        except _NO_USE:
+            return "", None  # the next one may do
         return (before or tree), step.tree if step.outcome.changes_tree and before else None
 
     def _before(self, patch: Patch, release: str) -> str:

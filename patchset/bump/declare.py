@@ -22,7 +22,7 @@ from patchset.recipe import Recipe
 from patchset.resolve import Project
 from patchset.store import Store
 from patchset.variants import diff_name
-from patchset.workspace import Workspace
+from patchset.workspace import Workspace, copy_folder
 
 #: Characters of a probe's reason that a recipe keeps; the receipt has all of it.
 _REASON = 200
@@ -39,7 +39,7 @@ class Declared:
     def in_copy(self, project: Project, directory: Path) -> Project:
         """A copy of *project*'s declarations in *directory*, with these changes in it, read and checked."""
         root = project.workspace.root
-        _copy(root / "recipes", directory / "recipes")
+        copy_folder(root / "recipes", directory / "recipes")
         (directory / "vendor").mkdir()
         shutil.copy2(project.workspace.upstreams, directory / "vendor")
         for change in self.changes:
@@ -172,11 +172,26 @@ def _headed(text: str, title: str) -> str:
 
 
 def _retirement(patch: Patch, release: str, finding: Finding) -> tuple[str, str, str | None]:
-    """(reason, upstream reference, first release with it): of the references that this release has, the last one in."""
+    """(reason, upstream reference, first release with it): of the references that this release has, the last one in.
+
+    Where patch.toml knows of none, the reason says why there is no reference.
+    """
     merged = [r for r in patch.references if r.first_release and Version(r.first_release) <= Version(release)]
     latest = max(merged, key=lambda reference: Version(reference.first_release or "0"), default=None)
     reason = f"its probe finds vLLM {release} sound: {shorten(finding.reason, _REASON, placeholder=' …')}"
-    return reason, latest.ref if latest else "", latest.first_release if latest else None
+    if latest is None:
+        return f"{reason}; {_no_reference(patch)}", "", None
+    return reason, latest.ref, latest.first_release
+
+
+def _no_reference(patch: Patch) -> str:
+    merged = [reference for reference in patch.references if reference.state == "merged"]
+    if not merged:
+        return "patch.toml names no change of upstream's that was merged"
+    later = [reference.first_release for reference in merged if reference.first_release]
+    if later:
+        return f"upstream's change is first in {min(later, key=Version)} by patch.toml"
+    return f"patch.toml does not say which release first had {' or '.join(reference.ref for reference in merged)}"
 
 
 def _edited(patch: Patch, edit: Edit) -> list[Change]:
@@ -209,14 +224,6 @@ def _narrowed(text: str, patch: Patch, releases: str, left: tuple[str, ...]) -> 
     for more in left[1:]:
         text = rewrite.add_variant(text, rewrite.NewVariant.of(variant, more))
     return text
-
-
-def _copy(source: Path, target: Path) -> None:
-    """The folder *source* at *target*, where all of it can be changed, whatever rights the original has."""
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(source, target, ignore=ignored, copy_function=shutil.copyfile)
-    for folder in (target, *(path for path in target.rglob("*") if path.is_dir())):
-        folder.chmod(0o755)
 
 
 def _unused(patch: Patch, text: str) -> list[Change]:

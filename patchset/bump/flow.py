@@ -25,6 +25,7 @@ from patchset.bump.way import Gone, Way, by_hand, go, prepare
 from patchset.changes import Change, commit_changes, require_writable
 from patchset.console import Console
 from patchset.errors import DeclarationError, ProbeError, SeriesError, WorktreeError
+from patchset.patches_page import with_page
 from patchset.proof import Exposure, Proof
 from patchset.recipe import Recipe
 from patchset.resolve import Project
@@ -292,9 +293,8 @@ def _finish(way: Way, state: State, gone: Gone, console: Console) -> Bumped:
     refuse_another_lock(project, state, resolved.lock)
     require_unchanged(project, way.recipe, state, way.declared)
     lock = Change(project.workspace.recipes / f"{state.name}.lock", resolved.lock.text().encode())
-    written = commit_changes(
-        [*declared.changes, lock, *resolutions.to_share(project.workspace)], project.workspace.journal
-    )
+    changes = with_page(project, [*declared.changes, lock, *resolutions.to_share(project.workspace)])
+    written = commit_changes(changes, project.workspace.journal)
     store.keep(f"runtimes/{state.name}", resolved.applied.commit)
     put_aside(store, worktree(project.workspace, state), _ours(state), console)
     resolutions.forget_shared(project.workspace)

@@ -98,7 +98,7 @@ def _show_bumped(console: Console, done: Bumped, root: Path) -> None:
         console.line(f"  {'wrote' if path.exists() else 'removed'}  {_relative(path, root)}")
     if not done.written:
         console.line(f"{done.recipe} is there already, and up to date")
-    console.line(f"next: ./inv runtime -r {done.recipe} (./inv lint --write brings recipes/PATCHES.md up to date)")
+    console.line(f"next: ./inv runtime -r {done.recipe}")
 
 
 def _show_stopped(console: Console, stopped: Stopped, root: Path) -> None:

@@ -104,7 +104,7 @@ def read_state(workspace: Workspace) -> State | None:
         if len(data) > _LIMIT:
             raise ValueError(f"more than {_LIMIT} bytes")
         return _parse(json.loads(data))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except UNREADABLE as error:
         raise DeclarationError(

@@ -18,6 +18,7 @@ from patchset.errors import StoreError, WorktreeError
 from patchset.patch import Patch
 from patchset.placing import lines_of
 from patchset.store import Entry, Store
+from patchset.workspace import free_megabytes, make_folder
 
 _NAMED = re.compile(rb"(<{7}|\|{7}|>{7}) [0-9a-f]{7,40}(?::.*)?(\r?\n?)", re.DOTALL)
 _SIDES = (b"<<<<<<<", b"|||||||", b">>>>>>>")
@@ -58,14 +59,14 @@ def laid_out(
     fresh = _aside(directory)
     try:
         try:
-            fresh.mkdir(parents=True)
+            make_folder(fresh)
             store.make_conflict(fresh, commit, clash.attempt, clash.merged.stages, written)
         except (StoreError, OSError) as error:
             raise WorktreeError(
                 f"the checkout with the conflict of {patch.id} cannot be laid out: {getattr(error, 'what', error)}",
                 where=str(directory),
                 detail=getattr(error, "detail", ""),
-                next=f"check room ({_free_megabytes(directory)} MB are free) and rights there, then run again "
+                next=f"check room ({free_megabytes(directory)} MB are free) and rights there, then run again "
                 "(--continue, where ./inv bump --status says that one is under way)",
             ) from error
         yield written
@@ -116,11 +117,6 @@ def _aside(directory: Path) -> Path:
 
 def _free(wanted: Path) -> Path:
     return wanted.with_name(free_name(wanted.name, lambda name: os.path.lexists(wanted.with_name(name))))
-
-
-def _free_megabytes(directory: Path) -> int:
-    there = next(place for place in directory.parents if place.exists())
-    return shutil.disk_usage(there).free // 1024**2
 
 
 def _named(data: bytes, names: Sequence[str]) -> bytes:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from patchset import lab, proof
+from patchset import lab, newpatch, proof
 from patchset.bases import Bases
 from patchset.bump import declare, resolutions
 from patchset.bump.carry import Carried, Carrier, Clash
@@ -57,11 +57,13 @@ def prepare(project: Project, state: State, console: Console) -> Way:
     """Bring the release, and ask every probe about it.
 
     :raises DeclarationError: the new recipe is there already, and says otherwise than this bump would: no need to carry
-        anything, or to ask a person, for that.
+        anything, or to ask a person, for that. Or another recipe cannot be read, and the page that is written in the end
+        tells of all of them.
     :raises OSError: recipes/ cannot be written to; no need to do anything for that either.
     """
     recipe = project.recipe(state.recipe)
     declared = declare.snapshot(project, recipe, state)
+    newpatch.other_recipes(project, recipe)
     require_writable([project.workspace.recipes])
     store = Store.open(project.workspace.store)
     bases = project.bases(store, console.say, recipe.pin.upstream)
@@ -77,7 +79,8 @@ def prepare(project: Project, state: State, console: Console) -> Way:
         step.note = f"{sum(finding.cached for finding in findings.values())} of {len(findings)} reused"
     declare.refuse_another(project, recipe, state, declare.recipe_text(project, recipe, state, findings, store, base))
     judge = Judge(project.workspace, store, laboratory)
-    carrier = Carrier(store, bases, state.to, patches, judge.complaint)
+    asked = {**state.clashes, **({state.waiting.patch: state.waiting.clash} if state.waiting else {})}
+    carrier = Carrier(store, bases, state.to, patches, judge.complaint, asked)
     return Way(project, recipe, state.to, store, bases, base, patches, findings, laboratory, judge, carrier, declared)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from pathlib import Path
 
 from patchset import newpatch, outcome
@@ -19,6 +18,7 @@ from patchset.importing import foreign
 from patchset.importing.foreign import Foreign
 from patchset.newpatch import NewPatch
 from patchset.outcome import Became, Outcome
+from patchset.patches_page import with_page
 from patchset.recipe import Recipe
 from patchset.resolve import Project
 from patchset.series import apply_patch
@@ -128,7 +128,8 @@ def import_source(
             detail="\n".join(f"{item.id}: {line}" for item in bad for line in item.evidence[:20]),
             next="import without --strict, then ./inv forecast shows where it fails",
         )
-    written = commit_changes(newpatch.changes_for(project, recipe, made), project.workspace.journal)
+    changes = with_page(project, newpatch.changes_for(project, recipe, made))
+    written = commit_changes(changes, project.workspace.journal)
     return Imported(release, release == recipe.pin.release, tuple(tried), series.skipped, tuple(notes), written)
 
 
@@ -148,13 +149,12 @@ def _part_id(base: str, part: Foreign) -> str:
 
 
 def _new_patch(item: Foreign, id: str, release: str) -> NewPatch:
-    today = datetime.now(timezone.utc).replace(hour=0, minute=0, second=0, microsecond=0)
     by = f", by {newpatch.cut(item.author, newpatch.TITLE_LIMIT)}" if item.author else ""
     on = f", {item.date:%Y-%m-%d %H:%M} UTC" if item.date else ""
     source = f"Imported from {item.origin} (sha256 of the file {item.sha256}){by}{on}."
     message = newpatch.cut(item.message, newpatch.WHY_LIMIT)
     why = "\n\n".join(text for text in (message, source, item.note) if text)
-    return NewPatch(id, item.title, why, "fix", item.date or today, release, item.data)
+    return NewPatch(id, item.title, why, "fix", item.date or newpatch.today(), release, item.data)
 
 
 def _tried(patch: NewPatch, item: Foreign, became: Became) -> Tried:

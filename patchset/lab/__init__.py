@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 from patchset import environment, process
@@ -15,6 +17,7 @@ LOCK = Path(__file__).with_name("requirements.lock")
 
 #: The torch that probes and the interpret lane were proved with.
 TORCH = "2.13.0"
+_RULE = f"torch {TORCH}"
 #: PyTorch's own index of CPU builds: the general index has, for x86-64 Linux, only CUDA builds of several gigabytes.
 TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 #: An interpreter to use instead, for example the one of a serving host.
@@ -38,8 +41,22 @@ def ensure(envs: Path, say: Callable[[str], None] = lambda text: None) -> Lab:
     override = os.environ.get(OVERRIDE)
     if override:
         return _given(Path(override))
-    python = environment.ensure(envs, "lab", LOCK, before=_install_torch, rule=f"torch {TORCH}", say=say)
-    return Lab(python, f"lock {environment.lock_hash(LOCK)} torch {TORCH} {python.parent.parent.name}")
+    python = environment.ensure(envs, "lab", LOCK, before=_install_torch, rule=_RULE, say=say)
+    return Lab(python, identity())
+
+
+def identity() -> str:
+    """The ``identity`` of what :func:`ensure` gives. Nothing is installed to find out.
+
+    :raises MissingTool: as :func:`ensure`.
+    """
+    override = os.environ.get(OVERRIDE)
+    if override:
+        return _given(Path(override)).identity
+    lock = environment.lock_hash(LOCK)
+    # The last word is what the environment's folder is called. None of it may change: verdicts are kept under this text.
+    key = sha256((lock + _RULE).encode()).hexdigest()[:12]
+    return f"lock {lock} {_RULE} lab-{key}-py{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def _given(python: Path) -> Lab:

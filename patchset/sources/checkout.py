@@ -107,7 +107,7 @@ def commit_here(store: Store, commit: str) -> Checkout | None:
     check_commit(commit)
     if not store.has_object(commit):
         return None
-    tree = store.tree_of_commit(commit)
+    tree = store.tree_of(commit)
     return Checkout(commit, tree, "") if store.has_tree(tree) else None
 
 
@@ -130,7 +130,7 @@ def check_out(store: Store, url: str, ref: str | None, commit: str | None) -> Ch
         raise DeclarationError("a checkout needs a tag, a branch or a commit", where=shown, next='add ref = "v0.23.0"')
     try:
         got = _fetch(store, address, ref, commit)
-        tree = store.tree_of_commit(got)
+        tree = store.tree_of(got)
         store.complete(tree)
     except StoreError as error:
         raise SourceError(

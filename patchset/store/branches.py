@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from patchset.errors import StoreError
+from patchset.store.commits import read_commit_object
 from patchset.store.conflicts import Conflicts
-from patchset.store.git import Repository
+from patchset.store.git import FETCH, Repository
 
 
 @dataclass(frozen=True)
@@ -39,14 +39,7 @@ class Branches(Conflicts):
         oid = commit.decode().strip()
         if not self.has_object(oid):
             self.run("update-ref", f"refs/patchset/exported/{oid}", oid, repository=there)
-            self.run(
-                "fetch",
-                "--quiet",
-                "--no-tags",
-                "--no-write-fetch-head",
-                str(directory),
-                f"refs/patchset/exported/{oid}:refs/exported/{oid}",
-            )
+            self.run(*FETCH, str(directory), f"refs/patchset/exported/{oid}:refs/exported/{oid}")
             self.run("update-ref", "-d", f"refs/patchset/exported/{oid}", repository=there)
         return oid
 
@@ -58,15 +51,8 @@ class Branches(Conflicts):
         kind, data = self.object(oid)
         if kind != "commit":
             raise StoreError(f"{oid} is a {kind}, not a commit", next="name a commit")
-        head, _, message = data.partition(b"\n\n")
-        lines = [line.split(b" ", 1) for line in head.split(b"\n") if b" " in line]
-        encoding = next((value.decode("ascii", "replace") for key, value in lines if key == b"encoding"), "utf-8")
-        return Commit(
-            oid,
-            next(value.decode() for key, value in lines if key == b"tree"),
-            tuple(value.decode() for key, value in lines if key == b"parent"),
-            _text(message, encoding),
-        )
+        said = read_commit_object(data)
+        return Commit(oid, said.tree, said.parents, said.message)
 
     def commits_since(self, base: str, tip: str) -> tuple[Commit, ...] | None:
         """The commits from *base* (left out) to *tip*, oldest first, along first parents; None if *base* is not among them."""
@@ -87,13 +73,3 @@ class Branches(Conflicts):
         """Is a rebase, merge, cherry-pick or am under way in the checkout at *directory*?"""
         names = ("rebase-merge", "rebase-apply", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")
         return any((directory / ".git" / name).exists() for name in names)
-
-
-def _text(message: bytes, encoding: str) -> str:
-    """*message* as text. A person's git may write commits in another encoding (``i18n.commitEncoding``), or only say so."""
-    try:
-        return message.decode("utf-8")
-    except UnicodeDecodeError:
-        with suppress(LookupError):  # an encoding that Python does not know
-            return message.decode(encoding, "replace")
-        return message.decode("utf-8", "replace")

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from patchset.store.diffs import Diffs
-from patchset.store.git import ATTRIBUTES, Repository
+from patchset.store.git import ATTRIBUTES, FETCH, Repository
 
 
 class Checkouts(Diffs):
@@ -24,15 +24,7 @@ class Checkouts(Diffs):
         """Bring *commit* into the checkout at *directory* and put its branch and files there."""
         there = there or Repository(directory)
         self.keep(f"checkouts/{commit}", commit)
-        self.run(
-            "fetch",
-            "--quiet",
-            "--no-tags",
-            "--no-write-fetch-head",
-            str(self.path),
-            f"refs/checkouts/{commit}",
-            repository=there,
-        )
+        self.run(*FETCH, str(self.path), f"refs/checkouts/{commit}", repository=there)
         self.run("reset", "--quiet", "--hard", commit, repository=there)
         self.run("update-ref", "refs/patchset/made", commit, repository=there)
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from patchset.store.checkouts import Checkouts
-from patchset.store.git import Repository
-from patchset.store.trees import Entry
+from patchset.store.git import FETCH, Repository
+from patchset.store.trees import EPOCH, Entry
 
 
 class Conflicts(Checkouts):
@@ -25,30 +25,25 @@ class Conflicts(Checkouts):
     ) -> None:
         """Make the empty *directory* a checkout of *commit* in the middle of a merge; its files are the tree *written*.
 
-        Paths that merged cleanly are staged as in the tree *merged*; those in *stages* have base, ours and theirs in the
-        index.
+        Paths that merged cleanly are staged; those in *stages* have base, ours and theirs in the index. *merged* is the tree
+        that the merge made: *written* differs from it at most in the paths of *stages*.
         """
         self.make_checkout(directory, commit)
         there = Repository(directory)
         tree = self.tree_of(commit)
         # One commit that reaches every object the index will name, so that one fetch brings them.
         sides = self.with_files(
-            self.with_files(tree, {}),
-            {f"side/{stage}/{number}": entry for number, (_, stage, entry) in enumerate(stages)},
+            tree, {f"side/{stage}/{number}": entry for number, (_, stage, entry) in enumerate(stages)}
         )
         self._bring(directory, merged, "merged")
         self._bring(directory, sides, "sides")
         conflicted = {path for path, _, _ in stages}
-        records = []
-        for path in self.changed_paths(tree, merged):
-            if path not in conflicted:
-                entry = self.entry(merged, path)
-                records.append(_record(path, 0, entry))
-        for path in sorted(conflicted):
-            records.append(_record(path, 0, None))
+        changed = self.changed_paths(tree, written)
+        records = [_record(path, 0, self.entry(written, path)) for path in changed if path not in conflicted]
+        records += [_record(path, 0, None) for path in sorted(conflicted)]
         records += [_record(path, stage, entry) for path, stage, entry in stages]
         self.run("update-index", "-z", "--index-info", stdin=b"".join(records), repository=there)
-        for path in self.changed_paths(tree, written):
+        for path in changed:
             _put(directory, path, self.entry(written, path), self.read(written, path))
 
     def worktree_tree(self, directory: Path) -> str:
@@ -71,10 +66,7 @@ class Conflicts(Checkouts):
         commit = self.run("commit-tree", tree, stdin=b"resolved\n", repository=there, extra=who).decode().strip()
         self.run("update-ref", "refs/patchset/resolved", commit, repository=there)
         self.run(
-            "fetch",
-            "--quiet",
-            "--no-tags",
-            "--no-write-fetch-head",
+            *FETCH,
             str(directory),
             f"+refs/patchset/resolved:refs/resolved/{tree}",
             # the store may have been deleted and made again since
@@ -93,24 +85,11 @@ class Conflicts(Checkouts):
         out = self.run(*words, repository=Repository(directory))
         return tuple(os.fsdecode(path) for path in out.split(b"\0") if path)
 
-    def tree_of(self, commit: str) -> str:
-        """The tree of *commit*."""
-        return self.run("rev-parse", "--verify", f"{commit}^{{tree}}").decode().strip()
-
     def _bring(self, directory: Path, tree: str, name: str) -> None:
-        from patchset.store.trees import EPOCH
-
         commit = self.commit(tree, (), name, EPOCH)
         self.keep(f"checkouts/{commit}", commit)
-        self.run(
-            "fetch",
-            "--quiet",
-            "--no-tags",
-            "--no-write-fetch-head",
-            str(self.path),
-            f"refs/checkouts/{commit}:refs/patchset/{name}",
-            repository=Repository(directory),
-        )
+        brought = f"refs/checkouts/{commit}:refs/patchset/{name}"
+        self.run(*FETCH, str(self.path), brought, repository=Repository(directory))
 
 
 def _record(path: str, stage: int, entry: Entry | None) -> bytes:

@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from patchset.errors import DeclarationError
+from patchset.store.commits import read_commit_object
 from patchset.store.git import Answer, GitRepository, last_line
 from patchset.store.trees import Trees
 
@@ -47,21 +48,12 @@ def read_commit(store: Trees, directory: Path, revision: str) -> ForeignCommit:
             where=str(directory),
             next=f"git -C {directory} format-patch -1 --stdout {oid[:12]} > FILE, then ./inv import FILE",
         )
-    head, _, message = _said(store, directory, "cat-file", "commit", oid).partition(b"\n\n")
-    lines = [line.split(b" ", 1) for line in head.split(b"\n") if b" " in line]
-    tree = next(value for key, value in lines if key == b"tree").decode("ascii")
-    trees = [_tree_of(store, directory, value.decode("ascii")) for key, value in lines if key == b"parent"]
-    _copy(store, directory, [tree, *trees])
-    who = next(value for key, value in lines if key == b"author").decode("utf-8", "replace")
-    match = _AUTHOR.match(who)
+    said = read_commit_object(_said(store, directory, "cat-file", "commit", oid))
+    trees = tuple(_tree_of(store, directory, parent) for parent in said.parents)
+    _copy(store, directory, [said.tree, *trees])
+    match = _AUTHOR.match(said.author)
     moment = datetime.fromtimestamp(int(match.group(2)) if match else 0, timezone.utc)
-    name = match.group(1) if match else who
-    encoding = next((value.decode("ascii", "replace") for key, value in lines if key == b"encoding"), "utf-8")
-    try:
-        text = message.decode(encoding, "replace")
-    except LookupError:  # an encoding that Python does not know
-        text = message.decode("utf-8", "replace")
-    return ForeignCommit(oid, tree, tuple(trees), name, moment, text)
+    return ForeignCommit(oid, said.tree, trees, match.group(1) if match else said.author, moment, said.message)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,9 @@ ATTRIBUTES = (
     "!export-ignore !export-subst\n"
 )
 
+#: A fetch that brings what it is told to and nothing else: no tag, and no FETCH_HEAD that another run could take for its own.
+FETCH = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head")
+
 #: How long to wait for a git host's first answer, unless a caller knows better.
 SECONDS_TO_ANSWER = 60.0
 
@@ -161,6 +164,8 @@ class GitRepository:
 _FIXED_SETTINGS = tuple(
     word
     for setting in (
+        # Conflict markers name the common base by a short id, and how short depends on how many objects the store has.
+        "core.abbrev=40",
         "core.hooksPath=/dev/null",
         "core.autocrlf=false",
         "core.attributesFile=/dev/null",

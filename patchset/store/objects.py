@@ -13,7 +13,7 @@ from patchset.store.git import GitRepository
 
 #: How many parsed trees to remember: a vLLM release has some 700, and neighbours share most of them.
 _TREES_KEPT = 20_000
-#: A blob above this is read with a process of its own, so that the pipe's buffers stay small.
+#: What git calls an object. Any other answer means that questions and answers are out of step, and none is to be believed.
 _KINDS = ("blob", "tree", "commit", "tag")
 
 

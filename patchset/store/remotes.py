@@ -6,7 +6,7 @@ import os
 import re
 
 from patchset.errors import SourceError
-from patchset.store.git import SECONDS_TO_ANSWER, last_line, without_password
+from patchset.store.git import FETCH, SECONDS_TO_ANSWER, last_line, without_password
 from patchset.store.trees import Trees
 
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}\Z")
@@ -56,16 +56,7 @@ class Remotes(Trees):
             self.run("config", f"remote.{remote}.url", url)
             self.run("config", f"remote.{remote}.promisor", "true")
             self.run("config", f"remote.{remote}.partialclonefilter", "blob:none")
-            answer = self.attempt(
-                "fetch",
-                "--quiet",
-                "--no-tags",
-                "--no-write-fetch-head",
-                "--depth=1",
-                "--filter=blob:none",
-                remote,
-                ref_or_commit,
-            )
+            answer = self.attempt(*FETCH, "--depth=1", "--filter=blob:none", remote, ref_or_commit)
             if answer.status != 0:
                 raise SourceError(
                     f"cannot fetch {ref_or_commit}: {last_line(answer.err)}",
@@ -86,10 +77,6 @@ class Remotes(Trees):
                 next="make the bundle without prerequisites: git bundle create FILE TAG",
             )
 
-    def tree_of_commit(self, commit: str) -> str:
-        """The tree id of *commit*."""
-        return self.run("rev-parse", "--verify", commit + "^{tree}").decode().strip()
-
     def complete(self, tree: str) -> None:
         """Fetch, in one go, the blobs of *tree* that a fetch with blobs on demand left out.
 
@@ -105,17 +92,7 @@ class Remotes(Trees):
         remotes = self.attempt("config", "--get-regexp", r"^remote\..*\.url$").out.decode().splitlines()
         for line in remotes if commit else ():
             remote = line.split(" ", 1)[0].removeprefix("remote.").removesuffix(".url")
-            answer = self.attempt(
-                "fetch",
-                "--quiet",
-                "--no-tags",
-                "--no-write-fetch-head",
-                "--refetch",
-                "--no-filter",
-                "--depth=1",
-                remote,
-                str(commit),
-            )
+            answer = self.attempt(*FETCH, "--refetch", "--no-filter", "--depth=1", remote, str(commit))
             if answer.status == 0 and self.has_tree(tree):
                 return
         raise SourceError(

@@ -132,7 +132,7 @@ class Trees(Objects):
             stream.write(b"done\n")
             stream.seek(0)
             self.run("fast-import", "--quiet", "--date-format=raw", "--depth=0", stdin_file=stream)
-        tree = self.run("rev-parse", "--verify", reference + "^{tree}").decode().strip()
+        tree = self.tree_of(reference)
         # The pack stays; a commit of fixed content keeps the tree reachable under a name that says what it is.
         self.run("update-ref", f"refs/trees/{tree}", self.commit(tree, (), "import", EPOCH))
         self.run("update-ref", "-d", reference)
@@ -158,6 +158,8 @@ class Trees(Objects):
 
         As in git's index, a file replaces a directory of its name and the other way round; a directory left empty goes.
         """
+        if not changes:
+            return tree
         parts = {os.fsencode(path): entry for path, entry in changes.items()}
         return self._changed(tree, parts) or self.write_object("tree", b"")
 
@@ -208,6 +210,13 @@ class Trees(Objects):
         who = f"{_IDENTITY} <{_EMAIL}> {int(date.timestamp())} +0000"
         lines = [f"tree {tree}", *(f"parent {parent}" for parent in parents), f"author {who}", f"committer {who}"]
         return self.write_object("commit", "\n".join([*lines, "", message, ""]).encode())
+
+    def tree_of(self, commit: str) -> str:
+        """The id of the tree of *commit*, or of the commit that a reference of that name stands for.
+
+        :raises StoreError: there is none.
+        """
+        return self.run("rev-parse", "--verify", f"{commit}^{{tree}}").decode().strip()
 
     def tree_named(self, text: str) -> str | None:
         """The id of the tree that *text*, the first digits of an id of a tree or commit, names; None if there is none."""

@@ -86,7 +86,7 @@ def test_where_variants_are_there_nothing_but_recipe_and_lock_is_made(
     assert isinstance(done, Bumped) and done.recipe == name
     assert [item.outcome.value for item in done.carried] == outcomes.split()
     assert [patch for patch, _ in done.retired] == retired
-    assert sorted(path.name for path in done.written) == [f"{name}.lock", f"{name}.toml"]
+    assert sorted(path.name for path in done.written) == ["PATCHES.md", f"{name}.lock", f"{name}.toml"]
     assert all(item.decision.good for item in done.proofs)
     assert accepted(Project.read(copy), name, store) == done.tree
     recipe = Project.read(copy).recipe(name)
@@ -94,6 +94,8 @@ def test_where_variants_are_there_nothing_but_recipe_and_lock_is_made(
     known = {item.patch: (item.upstream, item.first_release) for item in recipe.retired}
     if TOKENS in known:
         assert known[TOKENS] == ("https://github.com/vllm-project/vllm/pull/44383", "0.24.0")
+    if MTP in known:
+        assert known[MTP] == ("https://github.com/vllm-project/vllm-xpu-kernels/pull/600", "0.31.0")
 
 
 def test_recipe_that_a_person_wrote_is_not_replaced(copy: Workspace) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from patchset import forecast, lab, proof, stack
+from patchset import forecast, lab, stack
 from patchset.console import Console
 from patchset.resolve import Project
 from patchset.store import Store
@@ -123,4 +123,4 @@ def test_what_only_is_known_of_transformers_holds_in_the_trees(store: Store, bas
 
 
 def test_identity_of_the_laboratory_is_that_of_the_one_that_is_made(workspace: Workspace, lab_python: object) -> None:
-    assert proof.lab_identity(workspace.environments) == lab.ensure(workspace.environments).identity
+    assert lab.identity() == lab.ensure(workspace.environments).identity

@@ -15,6 +15,12 @@ from patchset.store import Store
 from patchset.upstream import Release, Upstream
 
 
+@pytest.fixture(autouse=True)
+def own_vendor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of this machine's own store is used."""
+    monkeypatch.delenv("PATCHSET_VENDOR", raising=False)
+
+
 @pytest.fixture(scope="session")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Store:
     """A store of the unit tests' own; objects of one test cannot disturb another, since they are named by content."""
@@ -43,6 +49,12 @@ def git_diff(bench: Store) -> Callable[..., bytes]:
         )
 
     return diff
+
+
+@pytest.fixture(scope="session")
+def diff(bench: Store, make_tree: Callable[[Files], str]) -> Callable[..., bytes]:
+    """(old, new, path) → the diff from one content of a file, by itself a.py, to another."""
+    return lambda old, new, path="a.py": bench.diff(make_tree({path: old}), make_tree({path: new}))
 
 
 @pytest.fixture

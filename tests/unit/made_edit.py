@@ -6,9 +6,9 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from made_project import PATCH_HEAD, Releases, write_project
+from made_project import PATCH_HEAD, Releases, page_of, write_project
 
-from patchset import edit, export, worktree
+from patchset import edit, export, patches_page, worktree
 from patchset.resolve import Project, resolve
 from patchset.store import Store
 
@@ -39,6 +39,7 @@ def make_project(
         file = project.patches[patch].folder / "patch.toml"
         title = titles[index] if titles else f"the {patch}"
         file.write_text(file.read_text("utf-8").replace(PATCH_HEAD.splitlines()[0], f'title = "{title}"'), "utf-8")
+    patches_page.file_of(project.workspace.recipes).write_text(page_of(project), "utf-8")
     return Project.read(project.workspace)
 
 

@@ -8,6 +8,7 @@ import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from patchset import newpatch, patches_page
 from patchset.resolve import Project
 from patchset.workspace import Workspace
 
@@ -68,6 +69,18 @@ def write_project(
         encoding="utf-8",
     )
     return Project.read(workspace)
+
+
+def page_of(project: Project) -> str:
+    """What recipes/PATCHES.md must say of what is declared now."""
+    now = Project.read(project.workspace)
+    recipes = newpatch.other_recipes(now, None)
+    return patches_page.page(list(now.patches.values()), recipes, tuple(now.upstreams["vllm"].releases))
+
+
+def page_in(project: Project) -> str:
+    """What recipes/PATCHES.md says."""
+    return patches_page.file_of(project.workspace.recipes).read_text("utf-8")
 
 
 def sdist(release: str, files: Mapping[str, bytes]) -> bytes:

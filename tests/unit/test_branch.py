@@ -26,11 +26,6 @@ def make(bench: Store, make_tree: Callable[..., str], tmp_path: Path) -> Make:
     return lambda *titles: three(tmp_path / "clone", diff, {"0.20.0": LINES}, titles=titles)
 
 
-@pytest.fixture(autouse=True)
-def own_vendor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PATCHSET_VENDOR", raising=False)
-
-
 def exported(project: Project, directory: Path) -> list[str]:
     return [item.patch for item in run(project, directory).exported]
 
@@ -66,7 +61,7 @@ def test_commit_belongs_to_the_patch_it_names(message: str) -> None:
 @pytest.mark.parametrize(
     ("message", "words"),
     [
-        ("fixup! same", "may be of second or third: their commits have that subject too"),
+        ("fixup! same", "may be of second or third: they are called so too"),
         ("x\n\nPatch: first\nPatch: second", "may be of first or second: it names them all"),
         ("fixup! nothing", "belongs to no patch"),
         ("fixup! ", "belongs to no patch"),

@@ -223,13 +223,19 @@ def test_recipe_is_the_same_as_itself(project: Project, capsys: pytest.CaptureFi
     found = compare(project, project.recipe("r"), project.recipe("r"))
     assert (found.pin, found.stack, found.omitted, found.order) == ((), (), (), None)
     assert [pair.kind for patch in found.patches for pair in patch.pairs] == ["same"]
-    assert shown(found, capsys).endswith("  1 change the same, at the same place\nno difference\n")
+    assert found.same
+    said = "r and itself are the same: pin, series and every change, stack and what is left out\n"
+    assert shown(found, capsys).endswith(f"  1 change the same, at the same place\n{said}")
+    review_show.show_comparison(Console(as_json=True), found)
+    assert json.loads(capsys.readouterr().out)["same"] is True
+    assert not compare(project, project.recipe("r"), project.recipe("s")).same
 
 
 def test_recipe_beside_the_state_that_its_lock_holds(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     relock(project, project.recipe("r"), lambda text: None)
     found = compare(project, read(project, "r.lock"), read(project, "r"))
     assert (found.left, found.pin, found.stack, found.order) == ("r.lock", (), None, None)
+    assert shown(found, capsys).endswith("r.lock and r are the same: pin, series and every change\n")
     assert [(item.left, [pair.kind for pair in item.pairs]) for item in found.patches] == [
         (("==0.20.0", "applies"), ["same"])
     ]

@@ -26,11 +26,6 @@ def make(bench: Store, make_tree: Callable[..., str], tmp_path: Path) -> Make:
     return lambda: three(tmp_path / "clone", diff, {"0.20.0": LINES})
 
 
-@pytest.fixture(autouse=True)
-def own_vendor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PATCHSET_VENDOR", raising=False)
-
-
 def test_patch_is_the_last_commit_of_a_repository_of_its_own(make: Make) -> None:
     project = make()
     done = edit.open_patch(project, project.recipe("r"), "second", "")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -94,25 +96,157 @@ def test_another_lock_rule_or_purpose_is_another_environment(wheels: Path, tmp_p
     assert len(made) == len(set(made)) == 4
 
 
-def test_environment_that_was_killed_half_way_moved_or_lost_its_python_is_made_anew(
+def test_environment_that_was_killed_half_way_or_lost_its_python_is_made_anew(
     wheels: Path, tmp_path: Path, made: list[Path]
 ) -> None:
-    requirements = lock(wheels, tmp_path / "requirements.lock")
-
-    def ensure(envs: str = "envs") -> Path:
-        return environment.ensure(tmp_path / envs, "a", requirements).parent.parent
-
+    ensure = ensuring(wheels, tmp_path)
     env = ensure()
     (env / "complete.json").unlink()
     ensure()
-    (env / "complete.json").write_bytes(b"{")
-    ensure()
+    for damaged in (b"{", b"[]", b"{}", b'{"environment": 1, "base": ""}'):
+        (env / "complete.json").write_bytes(damaged)
+        ensure()
     (env / "bin" / "python").unlink()
     ensure()
-    assert made == [env] * 4
+    assert made == [env] * 7
+
+
+# -- one folder with several names, and several that were one ------------------------------------------------------------
+
+
+def ensuring(wheels: Path, tmp_path: Path, said: list[str] | None = None) -> Callable[..., Path]:
+    """Name of a folder of environments → the environment there, made if need be."""
+    requirements = lock(wheels, tmp_path / "requirements.lock")
+    say = [].append if said is None else said.append
+    return lambda envs="envs": environment.ensure(tmp_path / envs, "a", requirements, say=say).parent.parent
+
+
+def content(folder: Path) -> dict[str, tuple[bytes, int]]:
+    found = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    return {str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns) for path in found}
+
+
+@pytest.mark.parametrize("first", ["envs", "link"])
+def test_folder_reached_by_a_link_is_the_same_folder(
+    first: str, wheels: Path, tmp_path: Path, made: list[Path]
+) -> None:
+    ensure = ensuring(wheels, tmp_path)
+    (tmp_path / "envs").mkdir()
+    (tmp_path / "link").symlink_to("envs")
+    env = ensure(first)
+    assert ensure("envs") == ensure("link") == env == tmp_path / "envs" / env.name
+    assert made == [env]
+
+
+def test_link_to_one_environment_of_another_clone_is_that_environment(
+    wheels: Path, tmp_path: Path, made: list[Path]
+) -> None:
+    ensure = ensuring(wheels, tmp_path)
+    env = ensure("theirs")
+    (tmp_path / "ours").mkdir()
+    (tmp_path / "ours" / env.name).symlink_to(env)
+    assert ensure("ours") == env and made == [env]
+    # it is mended where it is, and the link stays
+    (env / "complete.json").unlink()
+    assert ensure("ours") == env and made == [env, env] and (tmp_path / "ours" / env.name).is_symlink()
+
+
+_MOUNTED = """
+import sys
+from pathlib import Path
+from patchset import environment
+def make(env, lock, log, before):
+    sys.exit(f"{env} would be made")
+environment._make = make
+print(environment.ensure(Path(sys.argv[1]), "a", Path(sys.argv[2])).parent.parent)
+"""
+
+
+def mounted(tmp_path: Path, source: str, target: str, hide: str = "") -> subprocess.CompletedProcess[str]:
+    """Ask for the environment in the folder *target*, where *source* is mounted; *hide* is covered by an empty folder."""
+    unshare = ["unshare", "--user", "--map-root-user", "--mount"]
+    if (
+        shutil.which("unshare") is None
+        or subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode
+    ):
+        pytest.skip("this machine lets nobody mount anything in a namespace of their own")
+    script = 'mount --bind "$1" "$2" && { [ -z "$3" ] || mount -t tmpfs none "$3"; } && exec "$4" -c "$5" "$2" "$6"'
+    words = [*(str(tmp_path / name) for name in (source, target)), str(tmp_path / hide) if hide else "", sys.executable]
+    return subprocess.run(
+        [*unshare, "sh", "-c", script, "sh", *words, _MOUNTED, str(tmp_path / "requirements.lock")],
+        env={**os.environ, "PYTHONPATH": str(Path(environment.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_folder_that_is_mounted_elsewhere_too_is_used_under_its_own_name(
+    wheels: Path, tmp_path: Path, made: list[Path]
+) -> None:
+    env = ensuring(wheels, tmp_path)()
+    before = content(env)
+    (tmp_path / "second").mkdir()
+    ran = mounted(tmp_path, "envs", "second")
+    assert (ran.stdout, ran.returncode) == (f"{env}\n", 0), ran.stderr
+    assert content(env) == before
+
+
+def test_folder_whose_own_name_cannot_be_seen_is_left_as_it_is(wheels: Path, tmp_path: Path, made: list[Path]) -> None:
+    """As in a container: what is made there goes into a folder of its own."""
+    env = ensuring(wheels, tmp_path)("host/envs")
+    before = content(env)
+    (tmp_path / "second").mkdir()
+    ran = mounted(tmp_path, "host/envs", "second", hide="host")
+    assert ran.returncode == 1 and f"{tmp_path}/second/at-" in ran.stderr and f"/{env.name} would be made" in ran.stderr
+    assert content(env) == before
+    assert ensuring(wheels, tmp_path)("host/envs") == env and made == [env]
+
+
+def test_folder_that_was_moved_is_left_and_made_anew_beside(wheels: Path, tmp_path: Path, made: list[Path]) -> None:
+    said: list[str] = []
+    ensure = ensuring(wheels, tmp_path, said)
+    env = ensure()
+    before = content(env)
     (tmp_path / "envs").rename(tmp_path / "elsewhere")
-    assert ensure("elsewhere") == made[-1] == tmp_path / "elsewhere" / env.name
-    assert len(made) == 5
+    again = ensure("elsewhere")
+    assert (again.name, again.parent.parent) == (env.name, tmp_path / "elsewhere")
+    assert ensure("elsewhere") == again and made == [env, again]
+    assert content(tmp_path / "elsewhere" / env.name) == before
+    assert said[-1].endswith(
+        f"beside {tmp_path}/elsewhere/{env.name}, which is another's: delete that if nothing uses it"
+    )
+
+
+def test_folder_that_was_copied_is_made_anew_and_the_original_stays(
+    wheels: Path, tmp_path: Path, made: list[Path]
+) -> None:
+    ensure = ensuring(wheels, tmp_path)
+    env = ensure()
+    before = content(env)
+    shutil.copytree(tmp_path / "envs", tmp_path / "copy", symlinks=True)
+    assert ensure("copy") == tmp_path / "copy" / env.name == made[-1]
+    assert ensure() == env and content(env) == before and len(made) == 2
+
+
+def test_environment_of_another_python_that_is_still_there_is_left(
+    wheels: Path, tmp_path: Path, made: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ensure = ensuring(wheels, tmp_path)
+    env = ensure()
+    monkeypatch.setattr(sys, "base_prefix", str(tmp_path))
+    ours = ensure()
+    assert ours.parent != env.parent and ensure() == ours and made == [env, ours]
+    monkeypatch.undo()
+    assert environment.is_complete(env, tmp_path / "requirements.lock")
+
+
+def test_environment_of_a_python_that_is_gone_is_made_anew(wheels: Path, tmp_path: Path, made: list[Path]) -> None:
+    ensure = ensuring(wheels, tmp_path)
+    env = ensure()
+    file = env / "complete.json"
+    file.write_text(file.read_text().replace(sys.base_prefix, str(tmp_path / "gone")))
+    assert ensure() == env and made == [env, env]
 
 
 @pytest.mark.parametrize("option", ["TARGET", "PREFIX", "ROOT", "USER", "DRY_RUN", "REQUIRE_VIRTUALENV"])

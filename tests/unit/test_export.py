@@ -46,11 +46,6 @@ def make(bench: Store, make_tree: Callable[..., str], tmp_path: Path) -> Make:
     return project
 
 
-@pytest.fixture(autouse=True)
-def own_vendor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PATCHSET_VENDOR", raising=False)
-
-
 @pytest.mark.parametrize("patch", ["first", "second", "third"])
 def test_untouched_checkout_is_a_no_op(patch: str, make: Make) -> None:
     project = make({"0.20.0": LINES})

@@ -16,8 +16,8 @@ from patchset import forecast_table
 from patchset.console import Console
 from patchset.errors import DeclarationError
 from patchset.forecast import SCHEMA, forecast, questions, text_pass
-from patchset.lab import Lab
-from patchset.proof import ask, lab_identity
+from patchset.lab import Lab, identity
+from patchset.proof import ask
 from patchset.resolve import Project
 from patchset.store import Store
 
@@ -46,19 +46,13 @@ def no_index(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     monkeypatch.setenv("PIP_INDEX_URL", (tmp_path / "index").as_uri())
     monkeypatch.delenv("PATCHSET_LAB_PYTHON", raising=False)
-    monkeypatch.delenv("PATCHSET_VENDOR", raising=False)
 
 
 @pytest.fixture
-def a_diff(bench: Store, make_tree: Callable[..., str]) -> Callable[..., bytes]:
-    return lambda old, new, path="a.py": bench.diff(make_tree({path: old}), make_tree({path: new}))
-
-
-@pytest.fixture
-def project(tmp_path: Path, a_diff: Callable[..., bytes]) -> Project:
+def project(tmp_path: Path, diff: Callable[..., bytes]) -> Project:
     """One patch: it applies to 0.20.0 and, with an offset, 0.21.0; conflicts with 0.22.0 and 0.23.0; is in 0.24.0."""
     releases = {"0.20.0": BROKEN, "0.21.0": MOVED, "0.22.0": REWRITTEN, "0.23.0": REWRITTEN, "0.24.0": WHOLE}
-    patches = {"mend": (VARIANT, {"a.patch": a_diff(BROKEN, WHOLE)})}
+    patches = {"mend": (VARIANT, {"a.patch": diff(BROKEN, WHOLE)})}
     return write_project(tmp_path / "clone", {r: {"a.py": data} for r, data in releases.items()}, patches, ["mend"])
 
 
@@ -78,7 +72,7 @@ def know_verdicts(project: Project, tmp_path: Path) -> None:
     bases = project.bases(store)
     trees = {release: bases.tree(release) for release in project.upstreams["vllm"].releases}
     cells, _ = text_pass(store, bases, trees, project.series_of(project.recipe("r")))
-    lab = Lab(Path(sys.executable), lab_identity(project.workspace.environments))
+    lab = Lab(Path(sys.executable), identity())
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     ask(questions(cells), store, lab, cache=project.workspace.cache, scratch=scratch)
@@ -145,11 +139,11 @@ def test_known_verdicts_are_read_without_a_laboratory(project: Project, tmp_path
     assert cells["0.22.0"]["so"].startswith("needed, and not applied: no variant covers this release")
 
 
-def test_disagreement_is_loud(tmp_path: Path, a_diff: Callable[..., bytes], capsys: pytest.CaptureFixture[str]) -> None:
+def test_disagreement_is_loud(tmp_path: Path, diff: Callable[..., bytes], capsys: pytest.CaptureFixture[str]) -> None:
     """The diff applies, and its probe finds nothing wrong on the base."""
     variant = '[[variant]]\nreleases = ">=0.20.0,<=0.21.0"\ndiff = "a.patch"\n'
     files = {"0.20.0": {"a.py": LINES, "b.py": b"whole\n"}, "0.21.0": {"a.py": LINES, "b.py": b"whole\n"}}
-    patches = {"mend": (variant, {"a.patch": a_diff(LINES, WHOLE)})}
+    patches = {"mend": (variant, {"a.patch": diff(LINES, WHOLE)})}
     project = write_project(tmp_path / "clone", files, patches, ["mend"])
     know_verdicts(project, tmp_path)
     document = run(project)
@@ -163,14 +157,14 @@ def test_disagreement_is_loud(tmp_path: Path, a_diff: Callable[..., bytes], caps
     assert "2 where they do not" in out
 
 
-def test_patches_are_tried_in_order_each_on_the_tree_before_it(tmp_path: Path, a_diff: Callable[..., bytes]) -> None:
+def test_patches_are_tried_in_order_each_on_the_tree_before_it(tmp_path: Path, diff: Callable[..., bytes]) -> None:
     middle = BROKEN.replace(b"line 19\n", b"line 19, changed\n")
     first = '[[variant]]\nreleases = "==0.20.0"\ndiff = "a.patch"\n'
     second = '[[variant]]\nreleases = ">=0.20.0,<=0.21.0"\ndiff = "a.patch"\n'
     patches = {
-        "one": (first, {"a.patch": a_diff(BROKEN, middle)}),
-        "two": (second, {"a.patch": a_diff(middle, WHOLE.replace(b"line 19\n", b"line 19, changed\n"))}),
-        "three": (second, {"a.patch": a_diff(BROKEN, BROKEN.replace(b"line 19\n", b"line 19, otherwise\n"))}),
+        "one": (first, {"a.patch": diff(BROKEN, middle)}),
+        "two": (second, {"a.patch": diff(middle, WHOLE.replace(b"line 19\n", b"line 19, changed\n"))}),
+        "three": (second, {"a.patch": diff(BROKEN, BROKEN.replace(b"line 19\n", b"line 19, otherwise\n"))}),
     }
     files = {"0.20.0": {"a.py": BROKEN}, "0.21.0": {"a.py": BROKEN.replace(b"line 18\n", b"other\n")}}
     project = write_project(tmp_path / "clone", files, patches, ["one", "two", "three"])
@@ -184,12 +178,12 @@ def test_patches_are_tried_in_order_each_on_the_tree_before_it(tmp_path: Path, a
     assert last["tree"] == before["tree"]  # a patch that stops leaves the tree as it was
 
 
-def test_one_patch_only_is_shown_and_the_series_is_still_applied(tmp_path: Path, a_diff: Callable[..., bytes]) -> None:
+def test_one_patch_only_is_shown_and_the_series_is_still_applied(tmp_path: Path, diff: Callable[..., bytes]) -> None:
     middle = BROKEN.replace(b"line 19\n", b"line 19, changed\n")
     variant = '[[variant]]\nreleases = "==0.20.0"\ndiff = "a.patch"\n'
     patches = {
-        "one": (variant, {"a.patch": a_diff(BROKEN, middle)}),
-        "two": (variant, {"a.patch": a_diff(middle, middle.replace(b"broken", b"whole"))}),
+        "one": (variant, {"a.patch": diff(BROKEN, middle)}),
+        "two": (variant, {"a.patch": diff(middle, middle.replace(b"broken", b"whole"))}),
     }
     project = write_project(tmp_path / "clone", {"0.20.0": {"a.py": BROKEN}}, patches, ["one", "two"])
     document = run(project, patch="two")
@@ -209,9 +203,9 @@ def test_range_chooses_the_releases(project: Project) -> None:
 
 
 def test_release_that_cannot_be_had_is_named_with_why_and_never_dropped(
-    tmp_path: Path, a_diff: Callable[..., bytes], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, diff: Callable[..., bytes], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    patches = {"mend": (VARIANT, {"a.patch": a_diff(BROKEN, WHOLE)})}
+    patches = {"mend": (VARIANT, {"a.patch": diff(BROKEN, WHOLE)})}
     files = {release: {"a.py": BROKEN} for release in ("0.20.0", "0.21.0", "0.22.0", "0.24.0")}
     project = write_project(tmp_path / "clone", files, patches, ["mend"], without=["0.21.0", "0.22.0"])
     document = run(project)
@@ -227,7 +221,7 @@ def test_release_that_cannot_be_had_is_named_with_why_and_never_dropped(
     assert "not forecast  0.21.0: " in out and "not forecast  0.22.0: " in out
 
 
-def test_release_whose_donor_cannot_be_had_is_not_forecast(tmp_path: Path, a_diff: Callable[..., bytes]) -> None:
+def test_release_whose_donor_cannot_be_had_is_not_forecast(tmp_path: Path, diff: Callable[..., bytes]) -> None:
     donor = f'donors = [{{ release = "0.24.0", path = "a.py", sha256 = "{"ab" * 32}", to = "new.py" }}]'
     patches = {
         "give": (
@@ -245,7 +239,7 @@ def test_release_whose_donor_cannot_be_had_is_not_forecast(tmp_path: Path, a_dif
     assert [release["release"] for release in document["releases"]] == ["0.21.0"]
 
 
-def test_stack_changes_stand_at_the_release_that_makes_them(tmp_path: Path, a_diff: Callable[..., bytes]) -> None:
+def test_stack_changes_stand_at_the_release_that_makes_them(tmp_path: Path, diff: Callable[..., bytes]) -> None:
     newer = {"requirements/xpu.txt": b"torch==2.14.0+xpu\ntriton==3.8.0+xpu\nvllm_xpu_kernels==0.1.15.4\n"}
     odd = {"requirements/xpu.txt": b"nothing\n"}
     files = {
@@ -255,7 +249,7 @@ def test_stack_changes_stand_at_the_release_that_makes_them(tmp_path: Path, a_di
         "0.23.0": odd,
     }
     patches = {
-        "mend": ('[[variant]]\nreleases = ">=0.20.0,<=0.23.0"\ndiff = "a.patch"\n', {"a.patch": a_diff(BROKEN, WHOLE)})
+        "mend": ('[[variant]]\nreleases = ">=0.20.0,<=0.23.0"\ndiff = "a.patch"\n', {"a.patch": diff(BROKEN, WHOLE)})
     }
     project = write_project(tmp_path / "clone", files, patches, ["mend"])
     first, second, third, last = run(project)["releases"]
@@ -281,9 +275,9 @@ def test_same_input_gives_the_same_document(project: Project) -> None:
 
 
 def test_table_fits_a_hundred_columns_however_many_patches_there_are(
-    tmp_path: Path, a_diff: Callable[..., bytes], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, diff: Callable[..., bytes], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    diff = a_diff(BROKEN, WHOLE)
+    diff = diff(BROKEN, WHOLE)
     variant = '[[variant]]\nreleases = "==0.20.0"\ndiff = "a.patch"\n'
     names = [f"patch-with-a-longish-name-{number}" for number in range(9)]
     project = write_project(

@@ -22,11 +22,6 @@ ODD = {
 WISH = Wish("r", "first", "a.py", "line_12 = 12", "second", "a.py", 3)
 
 
-@pytest.fixture(autouse=True)
-def own_vendor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PATCHSET_VENDOR", raising=False)
-
-
 @pytest.fixture(scope="module")
 def run(
     bench: Store, make_tree: Callable[..., str], tmp_path_factory: pytest.TempPathFactory

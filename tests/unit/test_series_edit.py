@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from made_edit import (
     LINES,
+    amend,
     changed,
     checkout,
     declared,
@@ -26,7 +27,7 @@ from made_edit import (
     write,
 )
 
-from patchset import series_edit, series_show
+from patchset import importing, series_edit, series_show
 from patchset.console import Console
 from patchset.errors import DeclarationError, DiffRefused, SeriesError, WorktreeError
 from patchset.resolve import Project, resolve
@@ -39,16 +40,6 @@ Diff = Callable[[bytes, bytes], bytes]
 
 ENDS = changed(10, 30, 50)
 BROKEN = LINES.replace(b"line_5 = 5\n", b"def f(:\n")
-
-
-@pytest.fixture(autouse=True)
-def own_vendor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PATCHSET_VENDOR", raising=False)
-
-
-@pytest.fixture
-def diff(bench: Store, make_tree: Callable[..., str]) -> Diff:
-    return lambda old, new: bench.diff(make_tree({"a.py": old}), make_tree({"a.py": new}))
 
 
 @pytest.fixture
@@ -91,7 +82,8 @@ def test_commit_on_the_series_becomes_its_last_patch(project: Project, tmp_path:
     assert final(project) == changed(5, base=ENDS)
     assert resolved_tree(project) == git(directory, "rev-parse", "HEAD^{tree}").strip()
     assert "no probe written yet" in patch.probe.read_text("utf-8")
-    assert {path.name for path in done.written} == {"patch.toml", "probe.py", "0.20.0.patch", "r.toml", "other.toml"}
+    made = {"patch.toml", "probe.py", "0.20.0.patch", "r.toml", "other.toml", "PATCHES.md"}
+    assert {path.name for path in done.written} == made
 
 
 def resolved_tree(project: Project) -> str:
@@ -168,7 +160,7 @@ def test_commit_that_is_no_patch_is_refused(project: Project, tmp_path: Path) ->
             new(project, directory, **words)
     with pytest.raises(DeclarationError, match="already"):
         series_edit.new(project, project.recipe("r"), "first", revision="HEAD", directory=directory)
-    with pytest.raises(DeclarationError, match="no such directory"):
+    with pytest.raises(DeclarationError, match="no checkout that a commit could be taken from"):
         new(project, tmp_path / "nowhere")
     assert declared(project) == before
 
@@ -195,7 +187,7 @@ def test_dropped_patch_is_left_out_by_name_and_stays_in_its_folder(project: Proj
     assert recipe.series == ("first", "third")
     assert [(item.patch, item.reason) for item in recipe.omitted] == [("second", "bisecting it")]
     assert final(project) == changed(10, 50)
-    assert [path.name for path in done.written] == ["r.toml"]
+    assert [path.name for path in done.written] == ["r.toml", "PATCHES.md"]
     drop(project, "second", "another reason")
     assert [item.reason for item in fresh(project).recipe("r").omitted] == ["another reason"]
 
@@ -604,3 +596,68 @@ def test_last_words_name_the_files_and_the_next_command(
     said = capsys.readouterr().out
     assert f"wrote  {os.path.join('recipes', 'patches', 'back', 'probe.py')}" in said
     assert "says unknown until you write it" in said and "next: ./inv lock -r r" in said
+
+
+# -- the commit that a patch was made of ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("title", ["", "Another title"])
+def test_commit_that_became_a_patch_is_known_as_that_patch(title: str, project: Project, tmp_path: Path) -> None:
+    """It has no line `Patch: ID`, and is told from others by what it does, or by what it is called."""
+    directory = checkout(project, tmp_path / "co")
+    commit(directory, changed(5, base=ENDS))
+    new(project, directory, title=title)
+    assert run(project, directory).exported == ()
+    # and it may be moved on from there
+    assert opened(project, "mine", str(directory)) == directory
+    assert git(directory, "log", "-1", "--format=%B").splitlines()[2] == "Patch: mine"
+
+
+def test_commit_that_became_a_patch_is_amended_and_written_back(project: Project, tmp_path: Path) -> None:
+    directory = checkout(project, tmp_path / "co")
+    commit(directory, changed(5, base=ENDS))
+    new(project, directory)
+    amend(directory, changed(5, 6, base=ENDS))
+    assert [item.patch for item in run(project, directory).exported] == ["mine"]
+    assert final(project) == changed(5, 6, base=ENDS)
+    # what was exported is what the next export begins with, and a fixup finds it
+    write(directory, changed(5, 6, 7, base=ENDS))
+    git(directory, "commit", "-qam", "fixup! Mend it")
+    assert [item.patch for item in run(project, directory).exported] == ["mine"]
+    assert final(project) == changed(5, 6, 7, base=ENDS)
+
+
+def test_commit_that_became_a_patch_elsewhere_in_the_series_is_told_where(project: Project) -> None:
+    directory = opened(project, "first")
+    commit(directory, changed(5, 10))
+    new(project, directory)
+    with pytest.raises(SeriesError, match="second, third is missing there") as error:
+        run(project, directory)
+    assert "./inv edit mine --into DIR makes a checkout of the series as it is" in error.value.next
+
+
+@pytest.mark.parametrize("titles", [("the second", "the second"), ("other", "titles")])
+def test_commit_of_no_patch_is_still_refused(titles: tuple[str, str], project: Project, tmp_path: Path) -> None:
+    """Called as two patches that are not on the branch, or as none."""
+    directory = opened(project, "first")
+    for id, title in zip(("second", "third"), titles, strict=True):
+        file = project.patches[id].folder / "patch.toml"
+        file.write_text(file.read_text().replace(f"the {id}", title))
+    commit(directory, changed(7, 10), "the second")
+    with pytest.raises(SeriesError, match=r"may be of second or third|belongs to no patch of the series"):
+        run(project, directory)
+
+
+def test_imported_patch_is_laid_out_with_its_line(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "given.patch").write_bytes(b"Subject: Mend it\n\nPatch: first\n---\n" + given(project))
+    done = importing.import_source(fresh(project), fresh(project).recipe("r"), tmp_path / "given.patch")
+    directory = opened(project, done.patches[0].id, str(tmp_path / "co"))
+    assert git(directory, "log", "-1", "--format=%B").split("\n")[-3:] == [f"Patch: {done.patches[0].id}", "", ""]
+    assert run(project, directory).exported == ()
+
+
+def given(project: Project) -> bytes:
+    """A diff on the series as it is."""
+    directory = checkout(project, project.workspace.root.parent / "given")
+    write(directory, changed(5, base=ENDS))
+    return git(directory, "diff", "--full-index").encode()

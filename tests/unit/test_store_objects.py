@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from patchset.store import Entry, Store
+from patchset.store.elsewhere import read_commit
 
 MakeTree = Callable[..., str]
+PlainGit = Callable[..., str]
 
 NAMES = st.sampled_from(["a", "a.b", "a-b", "a0", "b", "é", "\udcff", "x y", "new\nline"])
 PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
@@ -59,6 +61,32 @@ def test_commit_is_the_one_that_git_would_make(bench: Store, make_tree: MakeTree
     theirs = bench.run("commit-tree", tree, "-p", first, stdin=b"two\n", extra=who).decode().strip()
     assert bench.commit(tree, (first,), "two", date) == theirs
     assert bench.run("fsck", "--strict", "--no-dangling", first) == b""
+
+
+@pytest.mark.parametrize(
+    ("claimed", "message", "told"),
+    [
+        ("", "für".encode(), "für"),
+        ("ISO-8859-1", "für".encode("latin-1"), "für"),
+        ("ISO-8859-1", "für".encode(), "für"),  # i18n.commitEncoding says so, and nobody encoded it
+        ("no-such-encoding", b"f\xfcr", "f\ufffdr"),
+    ],
+)
+def test_commit_of_a_person_is_read_in_its_encoding(
+    claimed: str, message: bytes, told: str, bench: Store, tmp_path: Path, plain_git: PlainGit
+) -> None:
+    plain_git(tmp_path, "init", "-q", "there")
+    there = tmp_path / "there"
+    (there / "message").write_bytes(message)
+    tree = plain_git(there, "write-tree")
+    parent = plain_git(there, "commit-tree", tree, "-m", "parent")
+    words = ("-c", f"i18n.commitEncoding={claimed}") if claimed else ()
+    oid = plain_git(there, *words, "commit-tree", tree, "-p", parent, "-F", "message")
+    read = read_commit(bench, there, oid)
+    assert (read.id, read.tree, read.parents, read.author) == (oid, tree, (tree,), "somebody <somebody>")
+    assert read.message.strip() == told
+    commit = bench.commit_at(bench.bring_head(there, oid))
+    assert (commit.id, commit.tree, commit.parents, commit.message.strip()) == (oid, tree, (parent,), told)
 
 
 def test_git_that_was_killed_is_started_again(tmp_path: Path) -> None:

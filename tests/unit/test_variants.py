@@ -37,16 +37,6 @@ RANGE = ">=0.20.0,<=0.23.0"
 Diff = Callable[..., bytes]
 
 
-@pytest.fixture
-def diff(bench: Store, make_tree: Callable[..., str]) -> Diff:
-    return lambda old, new, name="a.py": bench.diff(make_tree({name: old}), make_tree({name: new}))
-
-
-@pytest.fixture(autouse=True)
-def own_vendor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PATCHSET_VENDOR", raising=False)
-
-
 def outcomes(project: Project, release: str) -> tuple[list[str], bytes]:
     """What becomes of the series on another release, and a.py after it."""
     now, store = fresh(project), Store.open(project.workspace.store)

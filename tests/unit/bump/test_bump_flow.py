@@ -41,7 +41,7 @@ def test_next_release_widens_the_range_and_the_recipe_is_accepted(make: Callable
     assert isinstance(done, Bumped) and done.recipe == "r-0.21"
     assert variants(project) == {">=0.20.0,<=0.21.0": "0.20.patch"}
     assert in_tree(project, accepted(project, "r-0.21")) == b"# head\n" + WHOLE
-    assert {path.name for path in done.written} == {"r-0.21.toml", "r-0.21.lock", "patch.toml"}
+    assert {path.name for path in done.written} == {"r-0.21.toml", "r-0.21.lock", "patch.toml", "PATCHES.md"}
     assert start(fresh(project), "0.21.0").written == ()  # type: ignore[union-attr]
 
 
@@ -94,6 +94,32 @@ def test_fix_upstream_retires_the_patch_with_reason_and_reference(make: Callable
     assert recipe.series == ("mend-a", "mend-b")
     assert fresh(project).patches["mend-a"].variants[-1].proved == "sound"
     assert in_tree(project, accepted(project, "r-0.21")) == FIXED
+
+
+@pytest.mark.parametrize(
+    ("references", "why"),
+    [
+        ("", "patch.toml names no change of upstream's that was merged"),
+        (
+            '[[upstream]]\nref = "https://h/1"\nwhat = "w"\nstate = "open"\n',
+            "names no change of upstream's that was merged",
+        ),
+        (
+            '[[upstream]]\nref = "https://h/1"\nwhat = "w"\nstate = "merged"\n',
+            "patch.toml does not say which release first had https://h/1",
+        ),
+        (
+            '[[upstream]]\nref = "https://h/1"\nwhat = "w"\nstate = "merged"\nfirst-release = "0.22.0"\n',
+            "upstream's change is first in 0.22.0 by patch.toml",
+        ),
+    ],
+)
+def test_retired_without_a_reference_says_why(references: str, why: str, make: Callable[..., Project]) -> None:
+    project = make({"0.20.0": BROKEN, "0.21.0": FIXED}, f"\n{references}")
+    start(project, "0.21.0")
+    (retired,) = fresh(project).recipe("r-0.21").retired
+    assert retired.reason.endswith(f"it says sound; {why}" if why.startswith("patch.toml") else why)
+    assert (retired.upstream, retired.first_release) == ("", None)
 
 
 def test_evidence_that_stands_is_taken_to_the_next_release(make: Callable[..., Project]) -> None:

@@ -25,11 +25,6 @@ Diff = Callable[[dict[str, bytes], dict[str, bytes]], bytes]
 OTHER = b"".join(b"other_%d = %d\n" % (n, n) for n in range(40))
 
 
-@pytest.fixture(autouse=True)
-def own_vendor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PATCHSET_VENDOR", raising=False)
-
-
 @pytest.fixture
 def diff(bench: Store, make_tree: Callable[..., str]) -> Diff:
     return lambda old, new: bench.diff(make_tree(old), make_tree(new))
