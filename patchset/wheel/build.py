@@ -209,6 +209,8 @@ def environment(request: BuildRequest, python: Path, cxx: Compiler | None, room:
         extra["PATH"] = os.pathsep.join([str(python.parent), os.environ.get("PATH", os.defpath)])
         extra["CARGO_HOME"] = os.environ.get("CARGO_HOME", str(real_home / ".cargo"))
         extra["RUSTUP_HOME"] = os.environ.get("RUSTUP_HOME", str(real_home / ".rustup"))
+        # The tree asks for a channel by name; where it cannot be fetched, a person may name one that is there.
+        extra.update({name: os.environ[name] for name in ("RUSTUP_TOOLCHAIN",) if name in os.environ})
         extra["GIT_CEILING_DIRECTORIES"] = str(request.source.absolute().parent)
     return process.clean_environment(extra)
 

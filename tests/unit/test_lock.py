@@ -84,7 +84,7 @@ def test_two_commits_that_differ_are_a_difference() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("format = 2", "format = 1", "reads format 2"),
+        ("format = 3", "format = 2", "reads format 3"),
         (f'tree = "{OID}"', 'tree = "abc"', "object id"),
         ('outcome = "applies"', 'outcome = "fine"', "none of"),
         ("size = 7", 'size = "7"', "whole number"),
