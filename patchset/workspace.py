@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -26,6 +27,11 @@ UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, Recursio
 
 #: How files end that are still being written; a killed run leaves them.
 _PART = ".part"
+#: The names of :func:`write_atomically`, of a wheel's publication, and of a receipt.
+_PART_NAME = re.compile(r"\..+[-.][a-z0-9_]{8}\.part|receipt-\d{8}T\d{6}Z(-\d+)?\.\d+\.part")
+#: Stands in every folder that is used as ``vendor``.
+_MARKER = ".patchset"
+_OWN_NAMES = frozenset({".lock", "archives", "cache", "environments", "logs", "scratch", "store.git", "upstreams.toml"})
 
 #: Memory file system for throwaway trees: deleting 7,000 files costs 0.2 s there and can cost half a minute on disk.
 _MEMORY = Path("/dev/shm")
@@ -132,8 +138,9 @@ class Workspace:
         removed here, where no other run can be using it.
 
         :raises Busy: another run holds it and *wait* is False, or it is the one that started this one and waits for it.
+        :raises WorktreeError: ``PATCHSET_VENDOR`` names a folder with things of somebody else.
         """
-        self.vendor.mkdir(parents=True, exist_ok=True)
+        self._take_vendor()
         with open(self.vendor / ".lock", "a+", encoding="utf-8", errors="backslashreplace") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -199,9 +206,23 @@ class Workspace:
         key = hashlib.sha256(os.fsencode(self.vendor.resolve())).hexdigest()[:12]
         return _MEMORY / f"patchset-{os.getuid()}-{key}" if _MEMORY.is_dir() else None
 
+    def _take_vendor(self) -> None:
+        """Make ``vendor``, or see that it is one: what a killed run left there is deleted by its name."""
+        make_folder(self.vendor)
+        with suppress(FileNotFoundError), os.scandir(self.vendor) as entries:
+            names = {entry.name for entry in entries}
+            if _MARKER not in names and not names <= _OWN_NAMES:
+                raise WorktreeError(
+                    f"{VENDOR_VARIABLE} names a folder that holds other things ({', '.join(sorted(names - _OWN_NAMES)[:3])})",
+                    where=str(self.vendor),
+                    next="name a folder that is empty, or not there yet, or another clone's vendor/",
+                )
+        (self.vendor / _MARKER).touch()
+
     def _sweep(self) -> None:
         left = [parent for parent in (self._memory(), self.vendor / "scratch") if parent and not parent.is_symlink()]
-        left += [*self.vendor.glob("store-*"), *(self.store / "tmp").glob("index-*"), *self.logs.glob("*.json")]
+        left += [*self.vendor.glob("store-*"), *self.vendor.glob("again-*")]
+        left += [*(self.store / "tmp").glob("index-*"), *self.logs.glob("*.json")]
         # What git leaves when it is killed: packs half written, packs it was about to name, and its locks on files.
         left += (self.store / "objects").glob("pack/tmp_*")
         left += (self.store / "objects").glob("pack/*.keep")
@@ -209,8 +230,10 @@ class Workspace:
         left += self.store.glob("fast_import_crash_*")
         left += [*self.store.glob("*.lock"), *(self.store / "refs").rglob("*.lock")]
         left += (self.store / "refs" / "import").glob("*")
-        for folder in (self.dist, self.cache, self.recipes):
-            left += folder.rglob(f"*{_PART}")
+        left += self.cache.rglob(f"*{_PART}")
+        for folder in (self.dist, self.recipes):
+            # They are the user's too: only what has a name that nobody else gives.
+            left += [path for path in folder.rglob(f"*{_PART}") if _PART_NAME.fullmatch(path.name)]
         for path in left:
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)

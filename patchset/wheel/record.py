@@ -24,6 +24,18 @@ MOST_MEMBERS = 50_000
 MOST_BYTES = 2 * 1024**3
 
 
+#: What zipfile raises on an archive that is none, is damaged, encrypted, or packed in a way that it does not know.
+UNREADABLE_ZIP = (
+    zipfile.BadZipFile,
+    zlib.error,
+    OSError,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
+)
+
+
 @dataclass(frozen=True)
 class Member:
     """One file of a wheel. ``executable`` is all of its mode that survives an installation."""
@@ -45,7 +57,7 @@ def read_members(path: Path) -> tuple[Member, ...]:
             return tuple(
                 Member(info.filename, archive.read(info), bool(info.external_attr >> 16 & 0o111)) for info in infos
             )
-    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+    except UNREADABLE_ZIP as error:
         raise WheelError(
             f"the wheel cannot be read: {error}", where=str(path), next=f"delete {path} and build it again"
         ) from error

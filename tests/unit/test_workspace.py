@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from patchset import workspace as module
-from patchset.errors import Busy, MissingTool
+from patchset.errors import Busy, MissingTool, WorktreeError
 from patchset.workspace import VENDOR_VARIABLE, Workspace, write_atomically
 
 HOLD = """
@@ -184,3 +184,37 @@ def test_readers_never_see_half_a_file(tmp_path: Path) -> None:
     stop.set()
     thread.join()
     assert seen and seen <= set(contents)
+
+
+def test_a_vendor_that_is_somebody_s_folder_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = tmp_path / "theirs"
+    for name in ("store-of-photos/1.jpg", "logs/day.json", "cache/film.part"):
+        (theirs / name).parent.mkdir(parents=True, exist_ok=True)
+        (theirs / name).write_bytes(b"mine")
+    monkeypatch.setenv(VENDOR_VARIABLE, str(theirs))
+    with pytest.raises(WorktreeError, match="store-of-photos"):
+        with Workspace(tmp_path).only_run("apply", wait=True, say=print):
+            pass
+    assert sorted(path.name for path in theirs.rglob("*") if path.is_file()) == ["1.jpg", "day.json", "film.part"]
+
+
+@pytest.mark.parametrize("names", [(), ("archives",), ("store.git", "cache"), (".patchset", "store-x1y2z3")])
+def test_a_vendor_that_is_one_is_taken(tmp_path: Path, names: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VENDOR_VARIABLE, str(tmp_path / "vendor"))
+    for name in names:
+        (tmp_path / "vendor" / name).mkdir(parents=True)
+    with Workspace(tmp_path).only_run("apply", wait=True, say=print):
+        assert not (tmp_path / "vendor" / "store-x1y2z3").exists()
+
+
+def test_what_is_swept_from_dist_and_recipes_has_a_name_of_ours(workspace: Workspace, tmp_path: Path) -> None:
+    downloads = tmp_path / "downloads"
+    downloads.mkdir()
+    workspace.dist.parent.mkdir(parents=True, exist_ok=True)
+    workspace.dist.symlink_to(downloads)
+    theirs = {"film.mkv.part", ".hidden.part", "receipt.part"}
+    ours = {".vllm-1-py3-none-any.whl.ab12_x9z.part", "receipt-20261203T010203Z.77.part", ".x.toml-a1b2c3d4.part"}
+    for name in theirs | ours:
+        (downloads / name).write_bytes(b"")
+    with workspace.only_run("apply", wait=True, say=print):
+        assert {path.name for path in downloads.iterdir()} == theirs
