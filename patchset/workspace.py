@@ -31,7 +31,7 @@ _PART = ".part"
 _PART_NAME = re.compile(r"\..+[-.][a-z0-9_]{8}\.part|receipt-\d{8}T\d{6}Z(-\d+)?\.\d+\.part")
 #: Stands in every folder that is used as ``vendor``.
 _MARKER = ".patchset"
-_OWN_NAMES = frozenset({".lock", "archives", "cache", "environments", "logs", "scratch", "store.git", "upstreams.toml"})
+_OWN_NAMES = frozenset({".lock", "archives", "cache", "environments", "logs", "scratch", "store.git"})
 
 #: Memory file system for throwaway trees: deleting 7,000 files costs 0.2 s there and can cost half a minute on disk.
 _MEMORY = Path("/dev/shm")
@@ -211,7 +211,7 @@ class Workspace:
         make_folder(self.vendor)
         with suppress(FileNotFoundError), os.scandir(self.vendor) as entries:
             names = {entry.name for entry in entries}
-            if _MARKER not in names and not names <= _OWN_NAMES:
+            if not names & {_MARKER, "upstreams.toml"} and not names <= _OWN_NAMES:
                 raise WorktreeError(
                     f"{VENDOR_VARIABLE} names a folder that holds other things ({', '.join(sorted(names - _OWN_NAMES)[:3])})",
                     where=str(self.vendor),

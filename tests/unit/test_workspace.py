@@ -198,7 +198,9 @@ def test_a_vendor_that_is_somebody_s_folder_is_not_taken(tmp_path: Path, monkeyp
     assert sorted(path.name for path in theirs.rglob("*") if path.is_file()) == ["1.jpg", "day.json", "film.part"]
 
 
-@pytest.mark.parametrize("names", [(), ("archives",), ("store.git", "cache"), (".patchset", "store-x1y2z3")])
+@pytest.mark.parametrize(
+    "names", [(), ("archives",), ("store.git", "cache"), (".patchset", "store-x1y2z3"), ("upstreams.toml", "notes")]
+)
 def test_a_vendor_that_is_one_is_taken(tmp_path: Path, names: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VENDOR_VARIABLE, str(tmp_path / "vendor"))
     for name in names:
