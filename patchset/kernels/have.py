@@ -61,6 +61,8 @@ def from_file(upstream: Upstream, path: Path) -> Had:
         version, tags = _read_name(upstream, path.name)
     except ValueError as error:
         raise SourceError(str(error), where=str(path), next="./inv kernels --wheel vllm_xpu_kernels-….whl") from error
+    if not path.is_file():
+        raise SourceError("no such file", where=str(path), next="./inv kernels --wheel FILE")
     try:
         sha256, size = archive.hash_file(path)
     except OSError as error:

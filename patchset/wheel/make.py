@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 import shutil
 import tempfile
@@ -21,7 +22,7 @@ from patchset.store import Entry, Store
 from patchset.wheel import compiler, packing, toolchain
 from patchset.wheel.build import BUILD_REQUIREMENTS, BuildRequest, build
 from patchset.wheel.draft import PACKAGE, Draft, assemble, draft_of, why_not_base
-from patchset.wheel.inspect import DELETED, RECORD_FILE, WheelFacts, check_wheel
+from patchset.wheel.inspect import DELETED, GENERATED, RECORD_FILE, WheelFacts, check_wheel
 from patchset.wheel.packing import pack
 from patchset.wheel.plan import Change, why_whole
 from patchset.wheel.record import Member, publish
@@ -116,6 +117,7 @@ def make_wheel(request: WheelRequest, rooms: Rooms, *, out: Path, whole: bool = 
             "the record handed to the build has a key `wheel`, which is added here", next="rename that key"
         )
     trees = _trees(request)
+    _require_names(trees)
     rust_reason = _rust_reason(request, trees)
     draft, made = _draft(request, rooms, trees, whole)
     record = _record(request, trees, draft, rust_reason)
@@ -126,14 +128,46 @@ def make_wheel(request: WheelRequest, rooms: Rooms, *, out: Path, whole: bool = 
     with tempfile.TemporaryDirectory(prefix="wheel-", dir=rooms.scratch) as temporary:
         finished = Path(temporary) / _file_name(draft)
         packing.write(draft.finished(extra), finished, epoch=request.epoch)
-        facts = check_wheel(
-            finished,
+        facts = _checked(finished, request, trees)
+        path = publish(finished, out)
+    return _built(facts, path, rust_reason, made)
+
+
+def _checked(wheel: Path, request: WheelRequest, trees: _Trees) -> WheelFacts:
+    try:
+        return check_wheel(
+            wheel,
             version=request.version,
             patched={change.path: change.after.blob if change.after else DELETED for change in trees.changes},
             tree={path: entry.blob for path, entry in trees.patched.items()},
         )
-        path = publish(finished, out)
-    return _built(facts, path, rust_reason, made)
+    except WheelError as error:
+        # Where it lies is gone when this is read; what is wrong with it came with the tree, or with this tool.
+        raise WheelError(
+            error.what,
+            where=f"the wheel of tree {request.tree[:12]}, which was not kept",
+            next="if a patch brings the file that is named, rename it there or take it out; else report this",
+            detail=error.detail,
+        ) from error
+
+
+def _require_names(trees: _Trees) -> None:
+    for path in trees.patched:
+        try:
+            path.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise WheelError(
+                f"the name of {os.fsencode(path)!r} is not UTF-8, and a wheel and its record can hold no other",
+                where="the patched tree",
+                next="rename the file in the patch that brings it",
+            ) from error
+    for change in trees.changes:
+        if change.after and GENERATED.match(change.path):
+            raise WheelError(
+                f"a patch brings {change.path}, which the build makes",
+                where="the patched tree",
+                next="rename the file in the patch that brings it",
+            )
 
 
 def _trees(request: WheelRequest) -> _Trees:

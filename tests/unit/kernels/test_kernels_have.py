@@ -188,3 +188,10 @@ def test_our_own_file_knows_what_releases_ask_for() -> None:
 def test_the_url_of_requirements() -> None:
     text = "torch==2.11\nvllm_xpu_kernels @ https://h.invalid/vllm_xpu_kernels-0.1.9-cp38-abi3-linux_x86_64.whl\n"
     assert have.required_url(text).endswith("linux_x86_64.whl") and have.required_url("vllm_xpu_kernels==0.1.9\n") == ""
+
+
+def test_a_pipe_is_no_wheel_and_nobody_waits_for_it(offered: Path, tmp_path: Path) -> None:
+    pipe = tmp_path / "vllm_xpu_kernels-0.1.9-py3-none-any.whl"
+    os.mkfifo(pipe)
+    with pytest.raises(SourceError, match="no such file"):
+        have.from_file(upstream_of(offered), pipe)

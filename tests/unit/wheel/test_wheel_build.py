@@ -104,3 +104,18 @@ def test_rust_on_a_machine_without_it(
 def test_a_record_may_not_say_what_is_said_here(made_of: Callable[..., WheelRequest], tmp_path: Path) -> None:
     with pytest.raises(WheelError, match="a key `wheel`"):
         make(replace(made_of(TREE), record={"wheel": {}}), tmp_path)
+
+
+@pytest.mark.parametrize("name", ["vllm/_version.py", "vllm/spinloop.abi3.so", "vllm/_rust_x.abi3.so"])
+def test_a_patch_may_not_bring_what_the_build_makes(
+    made_of: Callable[..., WheelRequest], tmp_path: Path, name: str
+) -> None:
+    request = made_of(TREE)
+    tree = request.store.with_file(request.tree, name, Entry("100644", request.store.write_blob(b"")))
+    with pytest.raises(WheelError, match=f"a patch brings {name}"):
+        make(replace(request, tree=tree), tmp_path)
+
+
+def test_a_name_that_no_wheel_can_hold(made_of: Callable[..., WheelRequest], tmp_path: Path) -> None:
+    with pytest.raises(WheelError, match="is not UTF-8"):
+        make(made_of({**TREE, "docs/\udcff.txt": b""}), tmp_path)
