@@ -36,8 +36,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
 
     class ByClone(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            file = nodeid.partition("::")[0]
-            return "clone" if Path(file).parts[1] in FOLDER_MARKERS else file
+            file = Path(nodeid.partition("::")[0])
+            return "clone" if file.parts[1] in FOLDER_MARKERS and file.parts[2] != "apart" else str(file)
 
     return ByClone(config, log)
 
@@ -74,6 +74,11 @@ def room() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def base_of(workspace: Workspace, project: Project, store: Store, room: Path) -> Callable[[str], str]:
     """release → tree id of its base in the store, taken from the release's archive."""
+    return bases_in(store, workspace, project, room)
+
+
+def bases_in(store: Store, workspace: Workspace, project: Project, room: Path) -> Callable[[str], str]:
+    """What :func:`base_of` gives, for any store."""
     known: dict[str, str] = {}
 
     def base(release: str) -> str:
@@ -91,6 +96,11 @@ def base_of(workspace: Workspace, project: Project, store: Store, room: Path) ->
 @pytest.fixture(scope="session")
 def exported(store: Store, room: Path) -> Callable[[str], Path]:
     """tree id → a read-only directory that holds it."""
+    return exports_of(store, room)
+
+
+def exports_of(store: Store, room: Path) -> Callable[[str], Path]:
+    """What :func:`exported` gives, for any store."""
 
     def directory(tree: str) -> Path:
         path = room / f"tree-{tree}"

@@ -1,4 +1,4 @@
-"""What is said of the compiler, and to it; that it compiles, and always the same, is in tests/real/test_native.py."""
+"""What is said of the compiler, and to it; that it compiles, and always the same, is in tests/real/apart/test_native.py."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from patchset.wheel.inspect import check_wheel, inspect_wheel
 from patchset.wheel.make import ASSEMBLED
 from patchset.workspace import Workspace
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 RELEASE = "0.23.0"
 PATCHED = "vllm/v1/worker/mamba_utils.py"
 EPOCH = 1_781_308_800

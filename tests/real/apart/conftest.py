@@ -1,0 +1,40 @@
+"""Releases in a store of their own: what stands here runs beside the tests on this clone's, which runs of the tool sweep.
+
+Archives and environments are this clone's: several processes may use those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from patchset.resolve import Project
+from patchset.store import Store
+from patchset.workspace import Workspace
+from tests.conftest import bases_in, exports_of
+
+
+@pytest.fixture(scope="session")
+def store(room: Path) -> Store:
+    """A store that no other process knows."""
+    return Store.open(room / "own" / "store.git")
+
+
+@pytest.fixture(scope="session")
+def base_of(workspace: Workspace, project: Project, store: Store, room: Path) -> Callable[[str], str]:
+    """release → tree id of its base in that store."""
+    return bases_in(store, workspace, project, room)
+
+
+@pytest.fixture(scope="session")
+def exported(store: Store, room: Path) -> Callable[[str], Path]:
+    """tree id → a read-only directory that holds it."""
+    return exports_of(store, room)
+
+
+@pytest.fixture(scope="session")
+def tree_of(base_of: Callable[[str], str], exported: Callable[[str], Path]) -> Callable[[str], Path]:
+    """release → a read-only directory with its base tree."""
+    return lambda release: exported(base_of(release))
