@@ -1,7 +1,8 @@
 """A wheel's archive, read with bounds: hashes of its members, and the bytes of those in ``.dist-info``.
 
-Facts: PKWARE's APPNOTE 6.3.10, sections 4.3.16 (end record) and 4.3.14-15 (the 64-bit format, which no vLLM wheel for XPU
-needs); what is said here of :mod:`zipfile` is so in Python 3.10 to 3.13.
+Facts: PKWARE's APPNOTE 6.3.10, sections 4.3.7 (a member's own header), 4.3.16 (end record) and 4.3.14-15 (the 64-bit format,
+which no vLLM wheel for XPU needs); Info-ZIP's extra field 0x7075 gives a member another name in some readers; what is said
+here of :mod:`zipfile` is so in Python 3.10 to 3.13.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from .bounded import MOST_TEXT, Held, Unread, held_stream, is_plain_path, opened
+from .generated import MOST_VERSION, VERSION_FILE
 from .model import Finding, Kind, Unusable, few
 
 #: vLLM's largest wheel for XPU has some 4,000 members and unpacks to 70 MB.
@@ -26,8 +28,12 @@ MOST_UNPACKED = 2 * 1024**3
 _MOST_DIRECTORY = MOST_MEMBERS * 256
 _END = struct.Struct("<4s4H2LH")
 _LOCATOR_SIZE = 20
+#: A member's own header: mark, version needed, flags, method, time and date, CRC, packed, unpacked, length of name and extra.
+_LOCAL = struct.Struct("<4s3H4x3L2H")
+_UTF8 = 0x800
 _ENCRYPTED = 0x1
-_DAMAGE = (
+#: What :mod:`zipfile` raises on a file that is none, or is damaged.
+DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
     OSError,
@@ -45,6 +51,7 @@ class Archive:
     """What is in a wheel.
 
     ``held``: member → hashes. ``info``: name in ``.dist-info`` → bytes. ``damaged``: member → why it cannot be unpacked.
+    ``version_file``: the first bytes of ``vllm/_version.py``, one more than it may have; None if it is not there or damaged.
     ``unsafe``: findings that forbid to look any further; then the rest is empty.
     """
 
@@ -56,6 +63,7 @@ class Archive:
     dist_info: str
     damaged: Mapping[str, str]
     unsafe: tuple[Finding, ...] = ()
+    version_file: bytes | None = None
 
 
 def read_archive(path: Path) -> Archive:
@@ -72,26 +80,27 @@ def read_archive(path: Path) -> Archive:
             if unsafe:
                 return Archive(path, sha256, size, {}, {}, "", {}, few(_unsafe("", what) for what in unsafe))
             with zipfile.ZipFile(stream) as archive:
+                unsafe = few(_unsafe(name, what) for name, what in _unsafe_members(archive.infolist()))
+                unsafe = unsafe or few(_unsafe(name, what) for name, what in _header_faults(archive, stream))
+                if unsafe:
+                    return Archive(path, sha256, size, {}, {}, "", {}, unsafe)
                 return _members(archive, path, sha256, size)
     except Unread as error:
         raise Unusable(
             f"the wheel cannot be read: {error}", where=str(path), next="name a wheel that is there"
         ) from error
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise Unusable(f"the wheel cannot be read as a zip file: {error}", where=str(path), next=_AGAIN) from error
 
 
 def _members(archive: zipfile.ZipFile, path: Path, sha256: str, size: int) -> Archive:
-    infos = archive.infolist()
-    unsafe = few(_unsafe(name, what) for name, what in _unsafe_members(infos))
-    if unsafe:
-        return Archive(path, sha256, size, {}, {}, "", {}, unsafe)
-    files = [info for info in infos if not info.is_dir()]
+    files = [info for info in archive.infolist() if not info.is_dir()]
     folders = sorted({_top(info.filename) for info in files if _top(info.filename).endswith(".dist-info")})
     dist_info = folders[0] if len(folders) == 1 else ""
     held: dict[str, Held] = {}
     texts: dict[str, bytes] = {}
     damaged: dict[str, str] = {}
+    version_file = None
     for info in files:
         try:
             if dist_info and info.filename.startswith(f"{dist_info}/"):
@@ -101,11 +110,14 @@ def _members(archive: zipfile.ZipFile, path: Path, sha256: str, size: int) -> Ar
             else:
                 with archive.open(info) as stream:
                     held[info.filename] = held_stream(stream, info.file_size)
+                if info.filename == VERSION_FILE:
+                    with archive.open(info) as stream:
+                        version_file = stream.read(MOST_VERSION + 1)
         except Unread as error:
             damaged[info.filename] = str(error)
-        except _DAMAGE as error:
+        except DAMAGE as error:
             damaged[info.filename] = str(error) or type(error).__name__
-    return Archive(path, sha256, size, held, texts, dist_info, damaged)
+    return Archive(path, sha256, size, held, texts, dist_info, damaged, version_file=version_file)
 
 
 def _end_faults(stream: IO[bytes], size: int) -> list[str]:
@@ -143,11 +155,40 @@ def _unsafe_members(infos: Sequence[zipfile.ZipInfo]) -> Iterable[tuple[str, str
             yield name, "this member is a link or a device"
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or info.flag_bits & _ENCRYPTED:
             yield name, "this member is packed in a way that no wheel is"
+        if info.extra:
+            yield name, "this member has an extra field, which can give it another name, and which no wheel of ours has"
         seen.add(name)
     folders = {name[:end] for name in seen for end in _slashes(name)}
     for info in infos:
         if not info.is_dir() and info.filename in folders:
             yield info.filename, "this member is a file and a folder"
+
+
+def _header_faults(archive: zipfile.ZipFile, stream: IO[bytes]) -> Iterable[tuple[str, str]]:
+    """Members whose own header is not as the directory says, or that do not follow one another without a gap.
+
+    Some readers go by the headers alone: they must find what was verified here, and nothing else.
+    """
+    place = 0
+    for info in sorted(archive.infolist(), key=lambda info: info.header_offset):
+        name = info.filename.removesuffix("/")
+        if info.header_offset != place:
+            yield name, "the archive has something before or between its members, or two share their bytes"
+            return
+        stream.seek(place)
+        head = stream.read(_LOCAL.size)
+        if len(head) < _LOCAL.size:
+            yield name, "this member has no header of its own"
+            return
+        mark, _, flags, method, *numbers, length, extra = _LOCAL.unpack(head)
+        spelled = stream.read(length).decode("utf-8" if flags & _UTF8 else "cp437", "replace")
+        said = (mark, flags, method, numbers, spelled, extra)
+        sizes = [info.CRC, info.compress_size, info.file_size]
+        if said != (b"PK\3\4", info.flag_bits, info.compress_type, sizes, info.orig_filename, 0):
+            yield name, "this member's own header says something else than the directory of the archive"
+        place += _LOCAL.size + length + extra + info.compress_size
+    if place != archive.start_dir:
+        yield "", "the archive has something between its members and its directory"
 
 
 def _slashes(name: str) -> list[int]:

@@ -64,6 +64,7 @@ class Run:
     """What record and receipt have in common. ``compared``: all of it that must be equal in both, by name."""
 
     version: str
+    base_release: str
     base_tree: str
     base_commit: str
     tree: str
@@ -155,6 +156,7 @@ def _run(node: Node) -> Run:
         raise Malformed("series and omitted name a patch twice")
     return Run(
         version=node["runtime"].text(_WORD),
+        base_release=base["release"].text(),
         base_tree=base["tree"].text(_OID),
         base_commit=base["commit"].text(_OID),
         tree=node["tree"].text(_OID),

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from .bounded import Held
 from .claims import Proof, Record, Touched
+from .generated import MADE, check_version_file
 from .model import Check, Finding, Kind, few
 from .trees import EXECUTABLE, LINK, PLAIN, BadTree, Forest, blob_id, forest_of, split
 
-#: What a build makes that is in no tree: setuptools-scm's version file, extensions, the Rust front end.
-_MADE = re.compile(r"vllm/(_version\.py|vllm-rs|([^/]+/)*[^/]+\.so(\.\d+)*)")
 #: More links than any release has; each is compared with every file.
 _MOST_LINKS = 100
 #: Tree entries hashed at most while an added file is searched: some seconds.
@@ -27,12 +25,14 @@ class Content:
     """The files outside ``.dist-info`` as they are.
 
     ``held``: those that RECORD lists, by path. ``strangers``: those that it does not. ``bad``: paths that are missing,
-    unreadable or not as RECORD says, and are told already. ``again``: the command that makes it good.
+    unreadable or not as RECORD says, and are told already. ``version_file``: see
+    :func:`patchset.verify.generated.check_version_file`. ``again``: the command that makes it good.
     """
 
     held: Mapping[str, Held]
     strangers: Mapping[str, Held]
     bad: frozenset[str]
+    version_file: bytes | None
     again: str
 
     def at(self, path: str) -> Held | None:
@@ -41,10 +41,15 @@ class Content:
 
 
 def check_content(record: Record, content: Content) -> tuple[Check, ...]:
-    """The checks of patched files, generated files and the tree."""
+    """The checks of patched files, generated files, the version file and the tree."""
     patched = check_patched(record, content)
     wrong = content.bad | {finding.path for finding in patched.findings}
-    return patched, check_generated(record, content), check_tree(record, content, frozenset(wrong))
+    return (
+        patched,
+        check_generated(record, content),
+        check_version_file(content.version_file, record.run.version, content.again),
+        check_tree(record, content, frozenset(wrong)),
+    )
 
 
 # -- files that the series touched -------------------------------------------------------------------------------------
@@ -118,8 +123,8 @@ def check_generated(record: Record, content: Content) -> Check:
     findings = []
     for path, sha256 in record.generated.items():
         found = content.at(path)
-        if not _MADE.fullmatch(path):
-            what = "the record calls it generated, and no build of vLLM makes it"
+        if not MADE.fullmatch(path):
+            what = "the record calls it generated, and no build of vLLM for XPU makes it"
             findings.append(Finding(Kind.UNCLAIMED, path, what, content.again))
         elif record.proof and not _belongs(path, record.proof):
             what = "the record calls it generated, and the tree has a file of that name"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
+from itertools import product
 
 from .claims import Record, Run, same_version, short_tree
 from .model import Check, Finding, Kind, few
 
 NAME = "vllm"
+_MOST_TAGS = 1000
 
 
 def check_identity(
@@ -44,10 +47,32 @@ def check_identity(
     return Check("version", first[1], few(findings))
 
 
+def check_tags(wheel: bytes | None, filename: str, again: str) -> Check:
+    """The tags in WHEEL are those of the file name. (How a name holds several: "Platform compatibility tags".)
+
+    :param wheel: the content of the file WHEEL; None if it is not there.
+    """
+    if wheel is None:
+        return Check("tags", findings=(Finding(Kind.MISSING, "WHEEL", "it is not there", again),))
+    parts = filename.removesuffix(".whl").split("-")
+    if len(parts) not in (5, 6):
+        return Check("tags", not_run="the file name is not a wheel's")
+    called, said = "-".join(parts[-3:]), headers(wheel, "Tag")
+    findings = []
+    if _single_tags([called]) != _single_tags(said):
+        what = f"it says the tags {', '.join(said)[:200] or 'none'}, and the file is called {called}"
+        findings.append(Finding(Kind.IDENTITY, "WHEEL", what, again))
+    return Check("tags", called, few(findings))
+
+
 def check_chain(run: Run, path: str, again: str) -> Check:
     """Base, then each patch's tree, then the result: one that is applied changes the tree, one that is not keeps it."""
     findings = [Finding(Kind.CHAIN, path, what, again) for what in _chain_faults(run)]
     findings += _tree_fault(run, path, again)
+    release, base = run.version.partition("+")[0], run.base_release
+    if not same_version(release, base):
+        what = f"its base is release {base[:100]}, and its version {run.version} is of {release}"
+        findings.append(Finding(Kind.CHAIN, path, what, again))
     applied = sum(step.applied for step in run.series)
     return Check(f"chain of trees in {path}", f"{applied} of {len(run.series)} patches applied", few(findings))
 
@@ -61,6 +86,16 @@ def headers(metadata: bytes, field: str) -> list[str]:
         name, colon, value = line.partition(":")
         if colon and name.lower() == field.lower():
             found.append(value.strip())
+    return found
+
+
+def _single_tags(tags: Iterable[str]) -> set[tuple[str, ...]]:
+    """Each tag by itself: ``py2.py3-none-any`` is two. Of a tag that names too many at once, only the whole."""
+    found: set[tuple[str, ...]] = set()
+    for tag in tags:
+        parts = [part.split(".") for part in tag.split("-")]
+        few_enough = math.prod(map(len, parts)) <= _MOST_TAGS
+        found |= set(product(*parts)) if few_enough else {(tag,)}
     return found
 
 

@@ -8,19 +8,21 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from .bounded import Held, NotPlain, Unread, held, read
+from .bounded import Held, NotPlain, Unread, held, opened, read
+from .bytecode import check_bytecode
 from .claims import RECORD_FILE, Record
 from .content import Content, check_content
 from .dist_info import INSTALLERS, stray_names
+from .generated import MOST_VERSION, VERSION_FILE, check_modules
 from .identity import NAME, check_chain, check_identity
 from .model import Check, Finding, Kind, Report, Unusable, few
-from .owners import check_owners
+from .owners import check_foreign, check_owners
 from .receipt import agreement, chain_checks, load_receipt, not_run_checks
 from .records import Row, spell_hash
 from .sbom import check_sboms
 from .shadow import check_shadow
 from .site import Distribution, distributions, find_site, is_bytecode, listed, normal_path, walk
-from .wheel import facts_of, record_of
+from .wheel import ON_ITS_WORD, facts_of, record_of
 
 _AGAIN = "python -m pip install --force-reinstall --no-deps WHEEL, with the wheel that was verified"
 _MOST_STRANGERS = 1000
@@ -35,7 +37,15 @@ class _Files:
     held: Mapping[str, Held]
     findings: tuple[Finding, ...]
     bad: frozenset[str]
-    compiled: int
+
+
+@dataclass(frozen=True)
+class _Below:
+    """What lies below ``vllm``: all paths, those of compiled files, and the hashes of files that no RECORD lists."""
+
+    paths: tuple[str, ...]
+    compiled: tuple[str, ...]
+    strangers: Mapping[str, Held]
 
 
 def verify_installed(target: Path, start: Path, receipt: Path | None = None) -> Report:
@@ -58,7 +68,7 @@ def verify_installed(target: Path, start: Path, receipt: Path | None = None) -> 
     info = _texts(site, judged.folder)
     record, reading = record_of(info.get(RECORD_FILE), _AGAIN)
     claimed = {path for one in every for path in one.rows}
-    strangers, listing = _check_strangers(site, claimed, files.compiled)
+    below, listing = _check_strangers(site, claimed)
     checks = [
         _check_one(site, mine),
         Check("RECORD", f"{len(judged.rows)} files", few([*_record_faults(judged), *files.findings])),
@@ -66,21 +76,38 @@ def verify_installed(target: Path, start: Path, receipt: Path | None = None) -> 
         check_identity(record, info.get("METADATA"), [(judged.folder, judged.version)], _AGAIN),
         reading,
         _check_dist_info(judged.folder, info),
+        check_modules(below.paths, _AGAIN),
+        check_bytecode(site, below.compiled),
     ]
     if record:
-        checks += _record_checks(record, files, strangers, info)
+        content = Content(files.held, below.strangers, files.bad, _version_file(site), _AGAIN)
+        checks += _record_checks(record, content, info)
     if loaded and receipt:
         checks += [*chain_checks(loaded, receipt.name), agreement(loaded, record)]
-    checks += [check_owners(site, every), *check_shadow(site, start)]
+    checks += [check_owners(site, every), check_foreign(every), *check_shadow(site, start)]
+    checks.append(_origin(receipt))
     checks += not_run_checks(loaded) if loaded else ()
     return Report("installed", str(site), tuple(checks), facts_of(record))
 
 
-def _record_checks(
-    record: Record, files: _Files, strangers: Mapping[str, Held], info: Mapping[str, bytes]
-) -> Iterable[Check]:
+def _origin(receipt: Path | None) -> Check:
+    """What nothing but the installation speaks for: a receipt has the hash of the wheel, not of each file that came of it."""
+    if receipt is None:
+        return Check("origin", not_run=f"no receipt: {ON_ITS_WORD} rest on the wheel's own word")
+    return Check("origin", not_run="METADATA, entry points and generated files rest on the wheel's own word")
+
+
+def _version_file(site: Path) -> bytes | None:
+    try:
+        with opened(site / VERSION_FILE) as (stream, _):
+            return stream.read(MOST_VERSION + 1)
+    except Unread:
+        return None
+
+
+def _record_checks(record: Record, content: Content, info: Mapping[str, bytes]) -> Iterable[Check]:
     yield check_chain(record.run, RECORD_FILE, _AGAIN)
-    yield from check_content(record, Content(files.held, strangers, files.bad, _AGAIN))
+    yield from check_content(record, content)
     yield check_sboms(record, info, _AGAIN)
 
 
@@ -113,12 +140,10 @@ def _read_files(site: Path, judged: Distribution) -> _Files:
     found: dict[str, Held] = {}
     findings: list[Finding] = []
     bad: set[str] = set()
-    compiled = 0
     for path, row in judged.rows.items():
         if path == f"{judged.folder}/RECORD":
             continue
         if is_bytecode(path) and not row.digest:
-            compiled += 1
             continue
         finding, content = _judge(site, path, row)
         findings += [finding] if finding else []
@@ -128,7 +153,7 @@ def _read_files(site: Path, judged: Distribution) -> _Files:
             found[path] = content
         if finding:
             bad.add(path)
-    return _Files(found, tuple(findings), frozenset(bad), compiled)
+    return _Files(found, tuple(findings), frozenset(bad))
 
 
 def _judge(site: Path, path: str, row: Row) -> tuple[Finding | None, Held | None]:
@@ -179,15 +204,16 @@ def _check_dist_info(folder: str, info: Mapping[str, bytes]) -> Check:
 # -- what nothing lists ------------------------------------------------------------------------------------------------
 
 
-def _check_strangers(site: Path, claimed: set[str], compiled: int) -> tuple[dict[str, Held], Check]:
-    """Files below ``vllm`` that no RECORD lists, with their hashes."""
+def _check_strangers(site: Path, claimed: set[str]) -> tuple[_Below, Check]:
+    """What lies below ``vllm``, and the files there that no RECORD lists."""
     strangers: dict[str, Held] = {}
     findings = []
-    bytecode = 0
+    paths, compiled = [], []
     if os.path.islink(site / NAME):
         findings.append(Finding(Kind.UNCLAIMED, NAME, "the folder itself is a link, which no installer makes", _AGAIN))
     for entry in walk(site, NAME):
         path = normal_path(entry.path)
+        paths.append(path)
         if entry.kind == "unread":
             findings.append(Finding(Kind.UNREAD, path, "the folder cannot be read", _AGAIN))
         elif entry.kind == "too many":
@@ -195,7 +221,7 @@ def _check_strangers(site: Path, claimed: set[str], compiled: int) -> tuple[dict
                 Finding(Kind.UNREAD, path, "it holds more files than any vLLM has; not all were looked at", _AGAIN)
             )
         elif entry.kind == "file" and is_bytecode(path):
-            bytecode += 1
+            compiled.append(path)
         elif path not in claimed:
             findings.append(
                 Finding(Kind.UNCLAIMED, path, f"{_noun(entry.kind)} below vllm that no RECORD lists", _AGAIN)
@@ -203,8 +229,8 @@ def _check_strangers(site: Path, claimed: set[str], compiled: int) -> tuple[dict
             if entry.kind == "file" and len(strangers) < _MOST_STRANGERS:
                 with suppress(Unread):
                     strangers[path] = held(site / entry.path)
-    said = f"{bytecode} compiled files in __pycache__ are not judged ({compiled} of them in RECORD)" if bytecode else ""
-    return strangers, Check("files that no RECORD lists", "none" if not findings else "", few(findings), said)
+    listing = Check("files that no RECORD lists", "none" if not findings else "", few(findings))
+    return _Below(tuple(paths), tuple(compiled), strangers), listing
 
 
 def _noun(kind: str) -> str:

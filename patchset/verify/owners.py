@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .bounded import Unread, held
+from .identity import NAME
 from .model import Check, Finding, Kind, few
 from .records import spell_hash
 from .site import Distribution, is_bytecode
@@ -51,6 +52,22 @@ def check_owners(site: Path, every: Sequence[Distribution]) -> Check:
         few(findings),
         f"RECORD could not be read, or not wholly, of {', '.join(unread[:10])}" if unread else "",
     )
+
+
+def check_foreign(every: Sequence[Distribution]) -> Check:
+    """No other distribution than vllm owns a file below ``vllm/``, where Python would import it as vllm's."""
+    findings = []
+    for one in every:
+        paths = [path for path in one.rows if _top(path) == NAME] if one.name != NAME else []
+        if paths:
+            more = f" and {len(paths) - 1} more below vllm/" if len(paths) > 1 else ""
+            what = f"{one.label} ({one.folder}) owns it{more}, and no distribution but vllm has files there"
+            findings.append(
+                Finding(
+                    Kind.OWNERS, paths[0], what, f"python -m pip uninstall {one.name}, then install the wheel again"
+                )
+            )
+    return Check("owners of vllm/", "vllm alone", few(findings))
 
 
 def _shared(every: Sequence[Distribution]) -> list[_Shared]:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from .archive import Archive, read_archive
-from .beside import check_beside
+from .beside import STATEMENT, check_beside
 from .bounded import Held, Malformed
 from .claims import RECORD_FILE, Record, read_record
 from .content import Content, check_content
 from .dist_info import stray_names
-from .identity import check_chain, check_identity
+from .generated import check_modules
+from .identity import check_chain, check_identity, check_tags
 from .model import Check, Finding, Kind, Report, few
 from .records import Row, read_rows, spell_hash
 from .sbom import check_sboms
+
+#: What neither the tree nor the version proves.
+ON_ITS_WORD = "METADATA, entry points, generated files and the stack and compiler that it names"
 
 _AGAIN = "copy the wheel again from where it was made, or make it again with ./inv runtime"
 
@@ -37,7 +42,13 @@ def verify_wheel(path: Path) -> Report:
     :raises Unusable: it is no zip file.
     """
     reading = read_wheel(path)
-    return Report("wheel", str(path), reading.checks, facts_of(reading.record, reading.sha256))
+    return Report("wheel", str(path), (*reading.checks, *_origin(path)), facts_of(reading.record, reading.sha256))
+
+
+def _origin(wheel: Path) -> Iterable[Check]:
+    """That nothing but the wheel speaks for what no tree has, if it is so."""
+    if not any(os.path.lexists(wheel.with_name(wheel.name + suffix)) for suffix in (".sha256", STATEMENT)):
+        yield Check("origin", not_run=f"no receipt: {ON_ITS_WORD} rest on the wheel's own word")
 
 
 def facts_of(record: Record | None, sha256: str = "") -> tuple[tuple[str, str], ...]:
@@ -69,8 +80,10 @@ def read_wheel(path: Path) -> WheelReading:
         *check_beside(path, archive.sha256, record.run.tree if record else ""),
         listing,
         check_identity(record, archive.info.get("METADATA"), _names(path, archive), _AGAIN),
+        check_tags(archive.info.get("WHEEL"), path.name, _AGAIN),
         reading,
         _check_dist_info(archive),
+        check_modules(archive.held.keys() | archive.damaged.keys(), _AGAIN),
     ]
     if record:
         files = {name: found for name, found in archive.held.items() if not name.startswith(f"{archive.dist_info}/")}
@@ -78,6 +91,7 @@ def read_wheel(path: Path) -> WheelReading:
             held={name: found for name, found in files.items() if name not in strangers},
             strangers={name: found for name, found in files.items() if name in strangers},
             bad=frozenset(name for name in bad if not name.startswith(f"{archive.dist_info}/")),
+            version_file=archive.version_file,
             again=_AGAIN,
         )
         checks += [

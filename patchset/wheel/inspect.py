@@ -38,7 +38,7 @@ _CUDA_SPELLING = re.compile(r"\+cu\d|/cu\d{2,3}(/|$)|%2Bcu\d", re.IGNORECASE)
 _CUDA_EXTRA = re.compile(r"^(cu\d+|cuda.*)$")
 
 #: What the build makes that is in no tree: setuptools-scm's version file, the CPU extensions, the Rust front end.
-GENERATED = re.compile(r"^vllm/(_version\.py|(spinloop|fs_io_C)[^/]*\.so|vllm-rs|_rust_[^/]+\.so)$")
+GENERATED = re.compile(r"^vllm/(_version\.py|(spinloop|fs_io_C)\.abi3\.so|vllm-rs|_rust_[^/]+\.so)$")
 RUST = re.compile(r"^vllm/(vllm-rs|_rust_[^/]+\.so)$")
 NATIVE = re.compile(r"\.so(\.\d+)*$")
 _DIST_INFO = re.compile(

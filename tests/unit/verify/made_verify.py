@@ -153,7 +153,7 @@ def make() -> Made:
     result = patched(middle, SECOND)
     tree = tree_of(result)
     version = f"0.23.0+xpu.b70.{tree[:8]}"
-    generated = {"vllm/_version.py": f"version = '{version}'\n".encode(), "vllm/spin.abi3.so": b"\x7fELF"}
+    generated = {"vllm/_version.py": f"version = '{version}'\n".encode(), "vllm/spinloop.abi3.so": b"\x7fELF"}
     members = {path: data for path, (mode, data) in result.items() if path.startswith("vllm/") and mode != LINK}
     members |= {"vllm/copy.py": result["vllm/a/deep/er.py"][1], **generated}
     series = [

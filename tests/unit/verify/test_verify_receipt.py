@@ -93,7 +93,10 @@ def test_a_wheel_with_a_receipt_from_elsewhere(delivered: Callable[..., Path], t
     assert verify(wheel, receipt=receipt).exit_code == 0
     renamed = wheel.rename(wheel.with_name(wheel.name.replace("cp38-abi3", "py3-none")))
     report = verify(renamed, receipt=receipt)
-    assert [finding.what for finding in report.findings] == [f"the receipt is of {MADE.filename}"]
+    assert [(finding.path, finding.what.partition(" cp38")[0]) for finding in report.findings] == [
+        (renamed.name, f"the receipt is of {MADE.filename}"),
+        ("WHEEL", "it says the tags"),
+    ]
 
 
 def test_the_wheel_is_not_beside_it_or_is_none(delivered: Callable[..., Path], tmp_path: Path) -> None:

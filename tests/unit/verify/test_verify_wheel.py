@@ -29,6 +29,7 @@ def test_a_wheel_as_it_is_made(tmp_path: Path) -> None:
         "*.sha256",
         "*.intoto.json",
         "bill of materials",
+        "origin",
     ]
     assert dict(report.facts)["tree"] == MADE.record["tree"]
     assert dict(report.facts)["patches"] == "first second"
@@ -69,8 +70,8 @@ def test_a_removed_member(tmp_path: Path) -> None:
     assert (report.exit_code, state(report, "tree")) == (24, "not run")
     assert told(verify(MADE.with_member("vllm/run.sh", None).write(tmp_path))) == {("tree", "")}
     assert told(verify(MADE.with_member("vllm/b.py", None).write(tmp_path))) == {("missing", "vllm/b.py")}
-    assert told(verify(MADE.with_member("vllm/spin.abi3.so", None).write(tmp_path))) == {
-        ("missing", "vllm/spin.abi3.so")
+    assert told(verify(MADE.with_member("vllm/spinloop.abi3.so", None).write(tmp_path))) == {
+        ("missing", "vllm/spinloop.abi3.so")
     }
 
 
@@ -155,17 +156,19 @@ def test_a_source_called_generated(tmp_path: Path) -> None:
     assert told(report) == {("unclaimed", "vllm/__init__.py")}
 
     def pretend_native(record: dict) -> None:
-        record["wheel"]["generated"]["vllm/x.so"] = mv.sha256(b"evil\n")
-        record["wheel"]["proof"]["rest"]["vllm"].append(["100644", "x.so", mv.blob(b"")])
+        record["wheel"]["generated"]["vllm/fs_io_C.abi3.so"] = mv.sha256(b"evil\n")
+        record["wheel"]["proof"]["rest"]["vllm"].append(["100644", "fs_io_C.abi3.so", mv.blob(b"")])
 
-    assert ("tree", "vllm/x.so") in told(
-        verify(MADE.with_member("vllm/x.so", b"evil\n").with_record(pretend_native).write(tmp_path))
+    assert ("tree", "vllm/fs_io_C.abi3.so") in told(
+        verify(MADE.with_member("vllm/fs_io_C.abi3.so", b"evil\n").with_record(pretend_native).write(tmp_path))
     )
 
 
 def test_another_generated_file(tmp_path: Path) -> None:
     report = verify(MADE.with_member("vllm/_version.py", b"version = '9'\n").write(tmp_path))
-    assert told(report) == {("changed", "vllm/_version.py")}
+    assert told(report) == {("changed", "vllm/_version.py"), ("identity", "vllm/_version.py")}
+    report = verify(MADE.with_member("vllm/spinloop.abi3.so", b"\x7fELF another").write(tmp_path))
+    assert told(report) == {("changed", "vllm/spinloop.abi3.so")}
 
 
 def test_a_copy_of_a_link(tmp_path: Path) -> None:
@@ -229,7 +232,7 @@ def test_an_edited_patchset_json_that_record_does_not_know(tmp_path: Path) -> No
     [
         ("tree", "a" * 40, {"identity", "chain", "tree"}),
         ("wheel:tree", "a" * 40, {"identity"}),
-        ("runtime", "0.24.0+xpu.b70." + MADE.record["tree"][:8], {"identity"}),
+        ("runtime", "0.24.0+xpu.b70." + MADE.record["tree"][:8], {"identity", "chain"}),
         ("wheel:version", "0.24.0", {"identity"}),
         ("base:tree", MADE.record["series"][0]["tree"], {"chain"}),
         ("series:0:tree", MADE.record["tree"], {"chain"}),
@@ -302,9 +305,10 @@ def test_an_older_wheel_made_newer_everywhere_but_in_its_files(tmp_path: Path) -
 
     def renew(record: dict) -> None:
         record |= {"runtime": version, "tree": tree}
+        record["base"]["release"] = "0.24.0"
         record["wheel"] |= {"version": version, "tree": tree}
         record["series"][-1]["tree"] = tree
 
     made = MADE.with_record(renew)
     report = verify(mv.Made(made.members, made.record, "0.24.0+xpu.b70.1234567").write(tmp_path))
-    assert (told(report), report.exit_code) == ({("tree", "")}, 29)
+    assert (told(report), report.exit_code) == ({("tree", ""), ("identity", "vllm/_version.py")}, 29)
