@@ -238,7 +238,8 @@ class Workspace:
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
             else:
-                path.unlink(missing_ok=True)
+                with suppress(OSError):  # a folder without the right to write: what is left there harms nobody
+                    path.unlink()
 
 
 def make_folder(folder: Path) -> None:

@@ -12,12 +12,13 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from .bounded import Unread
+from .bounded import Unread, read
 from .copies import archive_of, modules_in, other_copy
 from .identity import NAME
 from .model import Check, Finding, Kind, few
 from .startup import CUSTOM, check_startup
 
+_MOST_CONFIGURATION = 64 * 1024
 _UNSET = "unset PYTHONPATH where the server is started"
 
 
@@ -26,7 +27,7 @@ def check_shadow(site: Path, start: Path, environment: Mapping[str, str] = os.en
     places = _pythonpath(start, environment)
     user = _user_site(site, environment)
     startup = check_startup(site, [*places, *([user] if user else ()), site])
-    found = (_check_start(site, start), _check_pythonpath(site, places), *startup)
+    found = (_check_start(site, start), _check_pythonpath(site, places), _check_library(site), *startup)
     return (*found, _check_user_site(site, user)) if user else found
 
 
@@ -67,6 +68,35 @@ def _check_pythonpath(site: Path, places: list[Path]) -> Check:
                 findings.append(Finding(Kind.SHADOW, str(place), told, _UNSET))
             left += [f"{place} has {name}, code that Python runs at each start" for name in CUSTOM if name in found]
     return Check(what, f"{len(places)} entries", few(findings), "; ".join(left[:10]))
+
+
+def _check_library(site: Path) -> Check:
+    """The standard library comes before site-packages; in an environment it is that of the Python that made it."""
+    what = "standard library"
+    places = _libraries(site)
+    for place in places:
+        copy = other_copy(site, place)
+        if copy is not None:
+            told = f"{place} comes before site-packages, and no vllm belongs there"
+            step = f"rm -r {copy}, after a look at who put it there"
+            return Check(what, str(place), (Finding(Kind.SHADOW, str(copy), told, step),))
+    told = "it is not to be seen which Python this belongs to"
+    return Check(what, ", ".join(map(str, places)), not_run="" if places else told)
+
+
+def _libraries(site: Path) -> list[Path]:
+    version = next((part for part in site.parts if re.fullmatch(r"python3\.\d+", part)), "")
+    made = next((parent for parent in site.parents if os.path.isfile(parent / "pyvenv.cfg")), None)
+    if not version:
+        return []
+    if made is None:
+        return [parent for parent in site.parents if parent.name == version][:1]
+    try:
+        lines = read(made / "pyvenv.cfg", _MOST_CONFIGURATION).decode("utf-8", "replace").splitlines()
+    except Unread:
+        return []
+    homes = [line.partition("=")[2].strip() for line in lines if line.partition("=")[0].strip().lower() == "home"]
+    return [Path(home).parent / folder / version for home in homes[:1] if home for folder in ("lib", "lib64")]
 
 
 def _user_site(site: Path, environment: Mapping[str, str]) -> Path | None:

@@ -26,6 +26,7 @@ from pathlib import Path
 from patchset import process
 from patchset.environment import ensure, locked_pins
 from patchset.errors import WheelError
+from patchset.workspace import sources_digest, write_atomically
 
 COMPILER_REQUIREMENTS = Path(__file__).with_name("compiler-requirements.lock")
 TARGET = "x86_64-linux-gnu.2.28"
@@ -79,7 +80,7 @@ def make_ready(envs: Path, say: Callable[[str], None] = lambda text: None) -> Co
 
 
 def fill_cache(compiler: Compiler, say: Callable[[str], None] = lambda text: None) -> None:
-    """Compile the C++ library, unless that was done before.
+    """Compile the C++ library, unless that was done before and it still is what it was.
 
     It is made beside its place and moved there last, so a run that is killed leaves no cache that lacks something.
 
@@ -88,10 +89,12 @@ def fill_cache(compiler: Compiler, say: Callable[[str], None] = lambda text: Non
     part = compiler.cache.with_name("cache.part")
     with compiler.cache.with_name("cache.lock").open("w") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
-        if compiler.cache.is_dir():
+        known = compiler.cache.with_name("cache.sha256")
+        if compiler.cache.is_dir() and known.is_file() and known.read_text("utf-8") == sources_digest(compiler.cache):
             return
         say("compiling the compiler's C++ library (once, a minute or two)")
-        shutil.rmtree(part, ignore_errors=True)
+        for left in (part, compiler.cache):
+            shutil.rmtree(left, ignore_errors=True)
         part.mkdir()
         source, made = part / "first.cpp", part / "first.so"
         source.write_text(_FIRST, "utf-8")
@@ -107,6 +110,7 @@ def fill_cache(compiler: Compiler, say: Callable[[str], None] = lambda text: Non
         source.unlink()
         made.unlink()
         os.rename(part, compiler.cache)
+        write_atomically(known, sources_digest(compiler.cache).encode())
 
 
 def _caches(folder: Path) -> dict[str, str]:

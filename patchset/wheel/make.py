@@ -19,6 +19,7 @@ from pathlib import Path
 from patchset.environment import lock_hash, locked_pins
 from patchset.errors import MissingTool, WheelError
 from patchset.store import Entry, Store
+from patchset.verify.bounded import is_plain_path
 from patchset.wheel import compiler, packing, toolchain
 from patchset.wheel.build import BUILD_REQUIREMENTS, BuildRequest, build
 from patchset.wheel.draft import PACKAGE, Draft, assemble, draft_of, why_not_base
@@ -162,6 +163,12 @@ def _require_names(trees: _Trees) -> None:
                 next="rename the file in the patch that brings it",
             ) from error
     for change in trees.changes:
+        if change.after and change.path.startswith(PACKAGE) and not is_plain_path(change.path):
+            raise WheelError(
+                f"{change.path!r} is no name for a member of a wheel",
+                where="the patched tree",
+                next="rename the file in the patch that brings it",
+            )
         if change.after and GENERATED.match(change.path):
             raise WheelError(
                 f"a patch brings {change.path}, which the build makes",
@@ -267,13 +274,17 @@ def _keep(base: _Base, kept: Path, epoch: int) -> None:
         "version": base.draft.version,
         "sha256": {member.name: member.sha256 for member in base.draft.members},
     }
-    write_atomically(kept / "base.json", json.dumps(document, indent=1, sort_keys=True).encode())
+    write_atomically(
+        kept / "base.json", json.dumps({"digest": digest(document), **document}, indent=1, sort_keys=True).encode()
+    )
 
 
 def _kept(kept: Path) -> _Base | None:
     """What :func:`_keep` kept, if it is still the same bytes."""
     try:
         document = json.loads((kept / "base.json").read_bytes())
+        if document.pop("digest") != digest(document):
+            return None
         if hashlib.sha256((kept / "base.whl").read_bytes()).hexdigest() != document["archive_sha256"]:
             return None
         members = packing.read(kept / "base.whl", document["sha256"].items())

@@ -9,10 +9,10 @@ from pathlib import Path
 from tests.e2e.conftest import ROOT, Inv
 
 
-def bootstrap(root: Path, path: str) -> subprocess.CompletedProcess[str]:
+def bootstrap(root: Path, path: str, **more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         ["/bin/sh", str(root / "inv"), "--list"],
-        env={"PATH": path, "HOME": str(root)},
+        env={"PATH": path, "HOME": str(root), **more},
         capture_output=True,
         text=True,
         check=False,
@@ -49,6 +49,22 @@ def test_no_python_is_said_with_the_command(clone: Path, tmp_path: Path) -> None
     ended = bootstrap(clone, linked(tmp_path / "bin", "dirname", "git", "cmp"))
     assert ended.returncode == 12
     assert "python3-venv" in ended.stderr
+    assert not list(clone.glob(".venv*"))
+
+
+def test_the_python_that_a_person_names_is_the_one(clone: Path, tmp_path: Path) -> None:
+    (clone / ".venv").unlink(missing_ok=True)
+    path = linked(tmp_path / "bin", "dirname", "git", "cmp")
+    named, first = tmp_path / "mine", tmp_path / "bin" / "python3"
+    # Both can do everything but make environments; which one is asked to shows in the error.
+    for fake in (named, first):
+        fake.write_text('#!/bin/sh\ncase "$*" in *ensurepip*) exit 1;; *"(3, 11)"*) exit 1;; esac\nexit 0\n')
+        fake.chmod(0o755)
+    ended = bootstrap(clone, path, PYTHON=str(named))
+    assert ended.returncode == 12 and f"{named} cannot make virtual environments" in ended.stderr
+    named.write_text("#!/bin/sh\nexit 1\n")
+    ended = bootstrap(clone, path, PYTHON=str(named))
+    assert ended.returncode == 12 and f"PYTHON={named} is no Python 3.10 to 3.13" in ended.stderr
     assert not list(clone.glob(".venv*"))
 
 

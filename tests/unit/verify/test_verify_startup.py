@@ -16,6 +16,7 @@ from made_verify import kinds, state, told
 
 from patchset.verify import Report, verify
 from patchset.verify.bytecode import source_of
+from patchset.verify.shadow import check_shadow
 
 MADE = mv.make()
 PTH = ".pth files and editable installs"
@@ -256,3 +257,26 @@ def test_a_file_on_the_path_that_is_not_looked_into(site: Path, start: Path, mon
         archive.comment = b"c" * 60_000
         archive.writestr("vllm/__init__.py", "")
     assert kinds(verify(site, start=start)) == {"shadow"}
+
+
+def test_a_vllm_in_the_standard_library_comes_first(tmp_path: Path) -> None:
+    base, site = tmp_path / "base", tmp_path / "env" / "lib" / "python3.11" / "site-packages"
+    (site / "vllm").mkdir(parents=True)
+    (site / "vllm" / "__init__.py").write_bytes(b"")
+    (tmp_path / "env" / "pyvenv.cfg").write_text(f"home = {base / 'bin'}\nversion = 3.11.7\n")
+    library = base / "lib" / "python3.11"
+    library.mkdir(parents=True)
+
+    def told(place: Path) -> list[tuple[str, str]]:
+        checks = check_shadow(place, tmp_path, {})
+        return [(f.kind.name, f.path) for check in checks for f in check.findings if check.what == "standard library"]
+
+    assert told(site) == []
+    (library / "vllm.py").write_bytes(b"")
+    assert told(site) == [("SHADOW", str(library / "vllm.py"))]
+    plain = library / "site-packages"
+    (plain / "vllm").mkdir(parents=True)
+    (plain / "vllm" / "__init__.py").write_bytes(b"")
+    assert told(plain) == [("SHADOW", str(library / "vllm.py"))]
+    (tmp_path / "env" / "pyvenv.cfg").write_bytes(b"")
+    assert [c.not_run for c in check_shadow(site, tmp_path, {}) if c.what == "standard library"] != [""]

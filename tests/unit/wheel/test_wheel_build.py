@@ -13,7 +13,11 @@ from wheel_samples import FILES, VERSION, blob_id
 from patchset.errors import MissingTool, WheelError
 from patchset.store import Entry, Store
 from patchset.wheel import Rooms, WheelRequest, make_wheel
+from patchset.wheel import make as make_module
 from patchset.wheel.build import BuildRequest, build
+from patchset.wheel.draft import Draft
+from patchset.wheel.packing import pack
+from patchset.wheel.record import Member
 
 PYPROJECT = '[build-system]\nrequires = ["setuptools"]\n[project]\nname = "vllm"\nrequires-python = ">=3.10"\n'
 MAMBA = "vllm/v1/worker/mamba_utils.py"
@@ -119,3 +123,27 @@ def test_a_patch_may_not_bring_what_the_build_makes(
 def test_a_name_that_no_wheel_can_hold(made_of: Callable[..., WheelRequest], tmp_path: Path) -> None:
     with pytest.raises(WheelError, match="is not UTF-8"):
         make(made_of({**TREE, "docs/\udcff.txt": b""}), tmp_path)
+
+
+@pytest.mark.parametrize("name", ["vllm/a\nb.py", "vllm/a\\b.py", "vllm/c:d.py"])
+def test_a_name_that_verify_would_refuse_is_refused_here(
+    made_of: Callable[..., WheelRequest], tmp_path: Path, name: str
+) -> None:
+    request = made_of(TREE)
+    tree = request.store.with_file(request.tree, name, Entry("100644", request.store.write_blob(b"")))
+    with pytest.raises(WheelError, match="no name for a member"):
+        make(replace(request, tree=tree), tmp_path)
+
+
+def test_a_kept_base_is_used_only_as_it_was_kept(tmp_path: Path) -> None:
+    member = Member("vllm-1.dist-info/WHEEL", b"Tag: py3-none-any\n")
+    base = make_module._Base(Draft((pack(member),), "vllm-1.dist-info", "1"))
+    make_module._keep(base, tmp_path, 0)
+    assert make_module._kept(tmp_path) == base
+    sound = (tmp_path / "base.json").read_text()
+    for old, new in (("vllm-1.dist-info", "vllm-2.dist-info"), ('"version": "1"', '"version": "2"'), ("{", "")):
+        (tmp_path / "base.json").write_text(sound.replace(old, new, 1))
+        assert make_module._kept(tmp_path) is None
+    (tmp_path / "base.json").write_text(sound)
+    (tmp_path / "base.whl").write_bytes((tmp_path / "base.whl").read_bytes()[:-1])
+    assert make_module._kept(tmp_path) is None

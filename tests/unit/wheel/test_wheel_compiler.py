@@ -66,6 +66,15 @@ def test_the_cache_is_filled_once(tmp_path: Path) -> None:
     assert not (tmp_path / "cache.part").exists() and (tmp_path / "calls").read_text() == "called\n"
 
 
+def test_a_damaged_cache_is_made_anew(tmp_path: Path) -> None:
+    made = a_compiler(tmp_path, WORKS)
+    fill_cache(made)
+    (tmp_path / "cache" / "library").write_bytes(b"cut")
+    fill_cache(made)
+    assert (tmp_path / "cache" / "library").read_bytes() == b"library\n"
+    assert (tmp_path / "calls").read_text() == "called\n" * 2
+
+
 @pytest.mark.parametrize("program", ["echo no room; exit 3", "echo no room", "echo no room; kill -9 $$"])
 def test_a_compiler_that_does_not_work_leaves_no_cache(tmp_path: Path, program: str) -> None:
     made = a_compiler(tmp_path, program)
