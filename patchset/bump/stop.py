@@ -100,7 +100,10 @@ def _holds(store: Store, directory: Path, known: Collection[str]) -> bool:
         return False
     try:
         others = [*store.not_added(directory), *store.not_added(directory, ignored=True)]
-        return not any(_is_theirs(path) for path in others) and store.worktree_tree(directory) in known
+        if any(_is_theirs(path) for path in others) or store.worktree_tree(directory) not in known:
+            return False
+        # A branch or a stash of theirs may hold what the files do not.
+        return all(tree in known for tree in store.only_there(directory))
     except (StoreError, OSError):
         return False  # whatever it is now, it is not what was made
 

@@ -85,6 +85,15 @@ class Conflicts(Checkouts):
         out = self.run(*words, repository=Repository(directory))
         return tuple(os.fsdecode(path) for path in out.split(b"\0") if path)
 
+    def only_there(self, directory: Path) -> tuple[str, ...]:
+        """The trees of branches, tags and stashes of the checkout at *directory* whose commits this store does not have."""
+        words = ("for-each-ref", "--format=%(objectname) %(tree)%(*tree)")
+        there = Repository(directory)
+        lines = self.run(*words, repository=there).decode("ascii").splitlines()
+        lines.append(self.run("log", "-1", "--format=%H %T", "HEAD", repository=there).decode("ascii").strip())
+        pairs = [line.partition(" ") for line in lines]
+        return tuple(sorted({tree for commit, _, tree in pairs if not self.has_object(commit)}))
+
     def _bring(self, directory: Path, tree: str, name: str) -> None:
         commit = self.commit(tree, (), name, EPOCH)
         self.keep(f"checkouts/{commit}", commit)

@@ -89,5 +89,6 @@ def settle(file: Path, line: bytes = b"state = 'whole'  # both\n") -> None:
 
 
 def git(directory: Path, *words: str) -> str:
-    env = {"PATH": os.environ["PATH"], "HOME": "/dev/null"}
+    who = {f"GIT_{role}_{what}": "a@b" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    env = {"PATH": os.environ["PATH"], "HOME": "/dev/null", **who}
     return subprocess.run(["git", *words], cwd=directory, env=env, check=True, capture_output=True, text=True).stdout

@@ -131,6 +131,32 @@ def test_ignored_file_of_a_person_keeps_the_checkout(stopped: Project) -> None:
     assert (kept / "notes.log").read_text() == "mine\n"
 
 
+@pytest.mark.parametrize("where", ["branch", "tag", "stash"])
+def test_commit_that_only_the_checkout_has_keeps_it(stopped: Project, where: str) -> None:
+    """The files are again as they were laid out; what a person did is in the checkout's repository alone."""
+    directory = conflicted(stopped).parent
+    laid_out = (directory / "a.py").read_bytes()
+    git(directory, "add", "--all")
+    git(directory, "commit", "--quiet", "-m", "as it was")
+    (directory / "precious.txt").write_text("mine\n")
+    git(directory, "add", "precious.txt")
+    if where == "stash":
+        git(directory, "stash", "push", "--quiet")
+    else:
+        git(directory, "checkout", "--quiet", "-b", "mine")
+        git(directory, "commit", "--quiet", "-m", "precious")
+        if where == "tag":
+            git(directory, "tag", "-a", "-m", "precious", "kept")
+        git(directory, "checkout", "--quiet", "-")
+        if where == "tag":
+            git(directory, "branch", "--quiet", "-D", "mine")
+    assert (directory / "a.py").read_bytes() == laid_out and not (directory / "precious.txt").exists()
+    bump.abort(stopped, Console())
+    (kept,) = stopped.workspace.work.glob("bump-r-0.21.aborted-*")
+    named = {"branch": "mine", "tag": "kept", "stash": "stash"}[where]
+    assert git(kept, "show", f"{named}:precious.txt") == "mine\n"
+
+
 def test_all_markers_that_are_left_are_named_and_lines_that_look_so_are_none(make: Make) -> None:
     lookalike = b'"""\n<<<<<<< not one\n>>>>>>>\n"""\n'
     project = make({"0.20.0": BROKEN, "0.21.0": lookalike + CLASH})
