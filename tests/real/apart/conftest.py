@@ -1,6 +1,6 @@
-"""Releases in a store of their own: what stands here runs beside the tests on this clone's, which runs of the tool sweep.
+"""A vendor/ of their own: what stands here runs beside the tests on this clone's, which runs of the tool sweep.
 
-Archives and environments are this clone's: several processes may use those.
+Archives and environments in it are this clone's: several processes may use those.
 """
 
 from __future__ import annotations
@@ -13,13 +13,30 @@ import pytest
 from patchset.resolve import Project
 from patchset.store import Store
 from patchset.workspace import Workspace
-from tests.conftest import bases_in, exports_of
+from tests.conftest import ROOT, bases_in, exports_of
 
 
 @pytest.fixture(scope="session")
-def store(room: Path) -> Store:
-    """A store that no other process knows."""
-    return Store.open(room / "own" / "store.git")
+def workspace(room: Path) -> Workspace:
+    """This clone, with a store and a cache that no other process knows."""
+    own, clone = room / "own", Workspace(ROOT)
+    own.mkdir()
+    for folder in (clone.archives, clone.environments):
+        folder.mkdir(parents=True, exist_ok=True)
+        (own / folder.name).symlink_to(folder)
+    return Workspace(ROOT, shared=own)
+
+
+@pytest.fixture(scope="session")
+def project(workspace: Workspace) -> Project:
+    """What this clone declares, with that vendor."""
+    return Project.read(workspace)
+
+
+@pytest.fixture(scope="session")
+def store(workspace: Workspace) -> Store:
+    """The store of that vendor."""
+    return Store.open(workspace.store)
 
 
 @pytest.fixture(scope="session")
