@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -145,3 +146,8 @@ class Step:
     """What a step wants to add to its line when it ends, for example that a result was reused."""
 
     note = ""
+
+
+def relative(path: Path, root: Path) -> str:
+    """*path* as a person in the clone types it."""
+    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)

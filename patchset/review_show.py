@@ -8,10 +8,9 @@ from pathlib import Path
 
 from patchset import graph_draw
 from patchset.compare import Change, Comparison, Pair, PatchDifference
-from patchset.console import Console
+from patchset.console import Console, relative
 from patchset.graph import Graph
 from patchset.lint import Report
-from patchset.series_show import relative
 
 #: Lines shown of how two changes of one function differ; the JSON document has both whole.
 _SHOWN = 24

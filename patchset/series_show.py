@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from patchset.console import Console
+from patchset.console import Console, relative
 from patchset.edit import Opened
 from patchset.export import Export
 from patchset.importing import Imported
@@ -177,8 +177,3 @@ def show_imported(console: Console, imported: Imported, recipe: str, root: Path)
 def _show_written(console: Console, written: Sequence[Path], root: Path, *, check: bool = False) -> None:
     for path in written:
         console.line(f"  {'would write' if check else 'wrote' if path.exists() else 'removed'}  {relative(path, root)}")
-
-
-def relative(path: Path, root: Path) -> str:
-    """*path* as a person in the clone types it."""
-    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from patchset import receipt, wheel_show
-from patchset.console import Console
+from patchset.console import Console, relative
 from patchset.proof import Exposure, Proof
 from patchset.releases import Listed
 from patchset.resolve import Resolved
@@ -44,7 +44,7 @@ def show_runtime(console: Console, made: Runtime, root: Path) -> None:
         console.line(f"not run  {item['what']}: {item['why']}")
     if document["reused"]:
         console.line(f"reused   {', '.join(document['reused'])} (--fresh makes them anew)")
-    console.line(f"receipt  {_relative(made.receipt, root)}")
+    console.line(f"receipt  {relative(made.receipt, root)}")
 
 
 def show_applied(console: Console, resolved: Resolved, checkout: Path | None, what: str) -> None:
@@ -175,7 +175,3 @@ def _smoke_line(result: Mapping[str, Any]) -> str:
         f"{counts['not-in-release']} not in this release; cases {cases['passed']} passed, {cases['failed']} failed{known}; "
         f"seed {result['seed']}"
     )
-
-
-def _relative(path: Path, root: Path) -> str:
-    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)

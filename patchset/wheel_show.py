@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from patchset import delivery, verify
-from patchset.console import Console
+from patchset.console import Console, relative
 from patchset.errors import WheelError
 from patchset.runtime import WheelOnly
 from patchset.wheel import requires
@@ -43,7 +43,7 @@ def show(console: Console, made: WheelOnly, root: Path) -> None:
 
 def show_wheel(console: Console, path: Path, wheel: Mapping[str, object], root: Path) -> None:
     """Where the wheel is, how it was made, and its hash."""
-    console.line(f"wheel    {path.relative_to(root) if path.is_relative_to(root) else path}")
+    console.line(f"wheel    {relative(path, root)}")
     console.line(f"         {int(str(wheel['size'])) / 1e6:.1f} MB, {wheel['made']}, sha256 {wheel['sha256']}")
 
 

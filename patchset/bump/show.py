@@ -9,7 +9,7 @@ from typing import Any
 from patchset.bump.carry import Carried
 from patchset.bump.flow import Bumped, Stopped
 from patchset.bump.state import State
-from patchset.console import Console
+from patchset.console import Console, relative
 from patchset.receipt import describe_omitted
 
 
@@ -75,7 +75,7 @@ def _show_bumped(console: Console, done: Bumped, root: Path) -> None:
             "reused": list(done.reused),
             "tree": done.tree,
             "version": done.version,
-            "written": [_relative(path, root) for path in done.written],
+            "written": [relative(path, root) for path in done.written],
         }
     )
     console.line(f"{done.recipe}: vLLM {done.release}, tree {done.tree[:12]}")
@@ -95,14 +95,14 @@ def _show_bumped(console: Console, done: Bumped, root: Path) -> None:
     console.table(["patch", "outcome", "how", "so"], rows)
     _show_reused(console, done.reused)
     for path in done.written:
-        console.line(f"  {'wrote' if path.exists() else 'removed'}  {_relative(path, root)}")
+        console.line(f"  {'wrote' if path.exists() else 'removed'}  {relative(path, root)}")
     if not done.written:
         console.line(f"{done.recipe} is there already, and up to date")
     console.line(f"next: ./inv runtime -r {done.recipe}")
 
 
 def _show_stopped(console: Console, stopped: Stopped, root: Path) -> None:
-    clash, directory = stopped.clash, _relative(stopped.directory, root)
+    clash, directory = stopped.clash, relative(stopped.directory, root)
     console.json(
         {
             "done": False,
@@ -144,7 +144,3 @@ def _show_reused(console: Console, reused: Sequence[str]) -> None:
 
 def _described(item: Carried) -> dict[str, Any]:
     return {"patch": item.patch, "outcome": item.outcome.value, "how": item.how, "tree": item.tree}
-
-
-def _relative(path: Path, root: Path) -> str:
-    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)

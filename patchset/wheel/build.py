@@ -12,7 +12,6 @@ Facts, read from setup.py, CMakeLists.txt and cmake/utils.cmake of 0.19.1-0.33.0
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import tempfile
@@ -24,6 +23,7 @@ from patchset import process
 from patchset.environment import ensure, locked_pins
 from patchset.errors import WheelError
 from patchset.store import Entry
+from patchset.verify.trees import blob_id
 from patchset.wheel import compiler, toolchain
 from patchset.wheel.compiler import Compiler
 from patchset.wheel.inspect import NATIVE, RUST
@@ -114,7 +114,7 @@ def _check_files(source: Path, files: Mapping[str, Entry]) -> None:
     for path in sorted(wanted):
         if path not in found:
             wrong.append(f"{path} is not there")
-        elif files[path].mode != "120000" and _blob((source / path).read_bytes()) != files[path].blob:
+        elif files[path].mode != "120000" and blob_id((source / path).read_bytes()) != files[path].blob:
             wrong.append(f"{path} is not {files[path].blob}")
     if wrong:
         raise WheelError(
@@ -133,10 +133,6 @@ def _below(source: Path) -> Iterator[Path]:
                 yield from (path for path in entry.rglob("*") if path.is_symlink() or path.is_file())
         elif steers(entry.name):
             yield entry
-
-
-def _blob(data: bytes) -> str:
-    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
 def _run_backend(

@@ -20,13 +20,14 @@ from packaging.version import Version
 
 from patchset.errors import WheelError
 from patchset.store import Entry
+from patchset.verify.generated import VERSION_FILE
 from patchset.verify.records import spell_hash
-from patchset.wheel.inspect import GENERATED, NATIVE, RUST, content_of
+from patchset.verify.trees import blob_id
+from patchset.wheel.inspect import GENERATED, NATIVE, RUST
 from patchset.wheel.packing import Packed, pack
 from patchset.wheel.record import Member
 
 PACKAGE = "vllm/"
-VERSION_FILE = "vllm/_version.py"
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def why_not_base(members: Iterable[Member], files: Mapping[str, Entry], version:
     marks = {}
     for member in members:
         if member.name.startswith(PACKAGE) and not GENERATED.match(member.name):
-            found[member.name] = content_of(member).blob
+            found[member.name] = blob_id(member.data)
         count = member.data.count(_local(version).encode())
         if count and not member.name.endswith(".dist-info/RECORD"):
             marks[member.name.rpartition("/")[2]] = count

@@ -16,6 +16,7 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import InvalidVersion, Version
 
 from patchset.errors import WheelError
+from patchset.verify.trees import blob_id
 from patchset.wheel import elf
 from patchset.wheel.record import Member, read_members, record_faults
 
@@ -80,9 +81,8 @@ class WheelFacts:
 
 def content_of(member: Member) -> Content:
     """Both hashes of one member."""
-    blob = hashlib.sha1(b"blob %d\0" % len(member.data), usedforsecurity=False)
-    blob.update(member.data)
-    return Content(len(member.data), hashlib.sha256(member.data).hexdigest(), blob.hexdigest(), member.executable)
+    sha256 = hashlib.sha256(member.data).hexdigest()
+    return Content(len(member.data), sha256, blob_id(member.data), member.executable)
 
 
 def inspect_wheel(path: Path) -> WheelFacts:

@@ -13,18 +13,17 @@ import platform
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from patchset.environment import lock_hash, locked_pins
 from patchset.errors import MissingTool, WheelError
 from patchset.store import Entry, Store
 from patchset.verify.bounded import is_plain_path
-from patchset.wheel import compiler, packing, toolchain
+from patchset.wheel import compiler, packing
 from patchset.wheel.build import BUILD_REQUIREMENTS, BuildRequest, build
 from patchset.wheel.draft import PACKAGE, Draft, assemble, draft_of, why_not_base
 from patchset.wheel.inspect import DELETED, GENERATED, RECORD_FILE, WheelFacts, check_wheel
-from patchset.wheel.packing import pack
 from patchset.wheel.plan import Change, why_whole
 from patchset.wheel.record import Member, publish
 from patchset.wheel.tree_proof import tree_proof
@@ -103,7 +102,7 @@ class _Base:
 class _Trees:
     base: Mapping[str, Entry]
     patched: Mapping[str, Entry]
-    changes: tuple[Change, ...] = field(default=())
+    changes: tuple[Change, ...]
 
 
 def make_wheel(request: WheelRequest, rooms: Rooms, *, out: Path, whole: bool = False) -> BuiltWheel:
@@ -192,7 +191,7 @@ def _rust_reason(request: WheelRequest, trees: _Trees) -> str:
             f"wheel.rust = true, but vLLM {request.release} has no Rust front end",
             next="set wheel.rust = false in the recipe",
         )
-    missing = [name for name in ("cargo", "rustc") if not toolchain.find(name)]
+    missing = [name for name in ("cargo", "rustc") if not shutil.which(name)]
     if missing:
         raise MissingTool(
             f"wheel.rust = true needs {' and '.join(missing)}",
@@ -327,7 +326,7 @@ def _file(request: WheelRequest, change: Change, by_name: Mapping[str, str]) -> 
     touching = [str(step["patch"]) for step in steps if step.get("applied") and change.path in step.get("touched", ())]
     sha256 = by_name.get(change.path)
     if change.after and not sha256:
-        sha256 = pack(Member(change.path, request.store.blob(change.after.blob))).sha256
+        sha256 = hashlib.sha256(request.store.blob(change.after.blob)).hexdigest()
     return {"sha256": sha256, "base": change.before.blob if change.before else None, "patches": touching}
 
 

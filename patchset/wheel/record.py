@@ -11,29 +11,17 @@ import os
 import stat
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from patchset.errors import WheelError
+from patchset.verify.archive import DAMAGE
 from patchset.verify.records import Row, read_rows, spell_hash
 
 #: Upstream's largest XPU wheel has some 5,000 members and 70 MB; a wheel past these is not one of ours.
 MOST_MEMBERS = 50_000
 MOST_BYTES = 2 * 1024**3
-
-
-#: What zipfile raises on an archive that is none, is damaged, encrypted, or packed in a way that it does not know.
-UNREADABLE_ZIP = (
-    zipfile.BadZipFile,
-    zlib.error,
-    OSError,
-    EOFError,
-    NotImplementedError,
-    RuntimeError,
-    ValueError,
-)
 
 
 @dataclass(frozen=True)
@@ -57,7 +45,7 @@ def read_members(path: Path) -> tuple[Member, ...]:
             return tuple(
                 Member(info.filename, archive.read(info), bool(info.external_attr >> 16 & 0o111)) for info in infos
             )
-    except UNREADABLE_ZIP as error:
+    except DAMAGE as error:
         raise WheelError(
             f"the wheel cannot be read: {error}", where=str(path), next=f"delete {path} and build it again"
         ) from error
@@ -81,11 +69,6 @@ def _refuse_unsafe(infos: Sequence[zipfile.ZipInfo], path: Path) -> None:
         seen.add(info.filename)
 
 
-def record_hash(data: bytes) -> str:
-    """The hash as RECORD spells it."""
-    return spell_hash(hashlib.sha256(data).digest())
-
-
 def record_faults(members: Sequence[Member], record_name: str) -> list[str]:
     """What RECORD says wrongly about *members*, a sentence each; empty if it is right."""
     by_name = {member.name: member for member in members}
@@ -105,7 +88,7 @@ def _row_faults(member: Member | None, row: Row, record_name: str) -> list[str]:
         return [f"RECORD lists {row.path}, which is not in the wheel"]
     if row.path == record_name:
         return [] if not row.digest and not row.size else [f"RECORD carries a hash of itself ({row.path})"]
-    if row.digest != record_hash(member.data) or row.size != str(len(member.data)):
+    if row.digest != spell_hash(hashlib.sha256(member.data).digest()) or row.size != str(len(member.data)):
         return [f"{row.path} is not what RECORD says (hash or size)"]
     return []
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from patchset.errors import WheelError
+from patchset.verify.archive import DAMAGE
 from patchset.wheel.make import BuiltWheel, Rooms, WheelRequest, make_wheel
-from patchset.wheel.record import UNREADABLE_ZIP
 
 #: What a wheel must not depend on, all of it other than a build finds on most machines.
 _STRANGE = {
@@ -124,7 +124,7 @@ def differences(one: Path, other: Path) -> tuple[str, ...]:
             lines += [_content(name, old, new) for name, old, new in changed if old != new]
             lines += [line for name in both for line in _header(name, before[name], after[name])]
             lines += _times([(name, before[name].date_time, after[name].date_time) for name in both])
-    except UNREADABLE_ZIP as error:
+    except DAMAGE as error:
         raise WheelError(f"a wheel cannot be read: {error}", where=str(other), next="build it again") from error
     if not lines and list(before) != list(after):
         lines = ["the members stand in another order"]

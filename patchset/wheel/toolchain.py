@@ -7,7 +7,6 @@ import importlib.util
 import itertools
 import platform
 import re
-import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -86,11 +85,6 @@ def unmet_requirements(release_tree: Path, pins: Mapping[str, str]) -> tuple[str
         if name not in pins or not requirement.specifier.contains(pins[name], prereleases=True):
             unmet.append(f"{text} (locked: {pins.get(name, 'nothing')})")
     return tuple(unmet)
-
-
-def find(program: str) -> str | None:
-    """The absolute path of *program*, or None."""
-    return shutil.which(program)
 
 
 def native_extensions(release_tree: Path, python: tuple[int, int] = STABLE_ABI) -> tuple[str, ...]:

@@ -19,19 +19,6 @@ MADE = mv.make()
 INFO = MADE.folder
 
 
-@pytest.fixture
-def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder to start Python in; this machine's PYTHONPATH has no say."""
-    monkeypatch.delenv("PYTHONPATH", raising=False)
-    (tmp_path / "start").mkdir()
-    return tmp_path / "start"
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Path:
-    return mv.install(MADE, tmp_path / "env")
-
-
 def test_as_it_is_installed(site: Path, start: Path) -> None:
     report = verify(site, start=start)
     assert (report.findings, report.exit_code) == ((), 0)

@@ -23,19 +23,6 @@ PTH = ".pth files and editable installs"
 CUSTOM = "sitecustomize and usercustomize"
 
 
-@pytest.fixture
-def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder to start Python in; this machine's PYTHONPATH has no say."""
-    monkeypatch.delenv("PYTHONPATH", raising=False)
-    (tmp_path / "start").mkdir()
-    return tmp_path / "start"
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Path:
-    return mv.install(MADE, tmp_path / "env")
-
-
 def not_run(report: Report, what: str) -> str:
     return next(check.not_run for check in report.checks if check.what == what)
 
