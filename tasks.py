@@ -91,8 +91,11 @@ def probe(
         "json",
         "fresh",
         "wait",
-        lane="which lane (there is: interpret)",
+        lane="interpret, spirv, native, device, several with commas, or all",
+        require="lanes that must have run (default: those of --lane; of all: the recipe's)",
         wheel="the kernels of this wheel instead of the recipe's",
+        prime="lane device: fill Triton's cache in this folder with all that is compiled",
+        primed="lane device: use that cache; a first call over 50 ms is red",
     )
 )
 def smoke(
@@ -103,15 +106,21 @@ def smoke(
     json: bool = False,
     fresh: bool = False,
     wait: bool = True,
+    require: str = "",
+    prime: str = "",
+    primed: str = "",
 ) -> None:
     """Run the wheel's Triton kernels against independent references."""
     with job(f"smoke -r {recipe}", json, wait) as (console, project):
         from patchset import lanes, runtime, summary
 
-        wanted = project.recipe(recipe)
-        result, path = runtime.smoke_recipe(project, wanted, lane, wheel, console, fresh=fresh)
-        summary.show_smoke(console, result, path)
-        lanes.require_smoke(result, path, wanted)
+        wanted, asked = project.recipe(recipe), lanes.lanes_of(lane)
+        must = lanes.lanes_of(require, "--require") if require else wanted.lanes if lane == "all" else asked
+        every = tuple(dict.fromkeys([*asked, *must]))
+        cache = lanes.cache_words(prime, primed, every)
+        smoked = runtime.smoke_recipe(project, wanted, every, wheel, console, fresh=fresh, cache=cache)
+        summary.show_smoke(console, smoked, one=len(asked) == 1)
+        lanes.require_lanes(smoked.results, smoked.not_run, must, smoked.wheel, wanted)
 
 
 @task(

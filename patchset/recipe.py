@@ -17,7 +17,7 @@ from patchset.smoke.catalogue import set_names
 from patchset.upstream import Upstream, version
 
 SOURCES = ("auto", "archive", "checkout")
-LANES = ("interpret",)
+LANES = ("interpret", "spirv", "native", "device")
 
 
 @dataclass(frozen=True)

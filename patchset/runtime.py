@@ -14,18 +14,26 @@ from typing import Any
 from patchset import delivery, lab, proof, receipt
 from patchset.console import Console
 from patchset.delivery import Order
-from patchset.errors import DeclarationError, MissingTool
+from patchset.errors import DeclarationError, MissingTool, PatchsetError, SourceError
 from patchset.lab import Lab
-from patchset.lanes import require_smoke, run_smoke, smoke_wheel
+from patchset.lanes import LIVE, require_smoke, run_smoke, smoke_wheel
 from patchset.proof import Exposure, Proof
 from patchset.receipt import NotRun
 from patchset.recipe import LANES, Recipe
 from patchset.resolve import Project, Resolved, require_locked, resolve, write_lock
 from patchset.store import Store
+from patchset.toolchains.bench import laboratory_of
 from patchset.wheel import BuiltWheel, requires
 from patchset.wheel.reproduce import Made, differences, make_again
 from patchset.wheel.toolchain import check_tools
 from patchset.workspace import Workspace
+
+#: What a receipt says of a lane that the recipe does not ask for.
+_LANES_LEFT_OUT = {
+    "spirv": "not among the recipe's lanes: no code of Intel's backend was executed",
+    "native": "not among the recipe's lanes: no kernel was compiled to B70 machine code",
+    "device": "needs the card; nothing here ran on an Intel GPU",
+}
 
 
 @dataclass(frozen=True)
@@ -60,11 +68,12 @@ def make_runtime(project: Project, recipe: Recipe, console: Console, *, fresh: b
     :raises PatchsetError: of the kind of the step that failed.
     """
     started = datetime.now(timezone.utc)
-    built, laboratory, reused = _build(project, recipe, console, fresh=fresh)
+    built, _, reused = _build(project, recipe, console, fresh=fresh)
     results = []
     for lane in recipe.lanes:
         with console.step(f"smoke, lane {lane}") as step:
-            result, cached = smoke_wheel(project, recipe, built.wheel, laboratory, lane, fresh=fresh)
+            where = laboratory_of(lane, project.workspace, console.say)
+            result, cached = smoke_wheel(project, recipe, built.wheel, where, lane, fresh=fresh)
             step.note = "reused" if cached else ""
         reused += [f"smoke in lane {lane}"] if cached else []
         require_smoke(result, built.wheel.path, recipe)
@@ -190,27 +199,54 @@ def prove_recipe(
         return run_probes(project, resolved, store, laboratory, scratch, console, only=only, fresh=fresh)
 
 
-def smoke_recipe(
-    project: Project, recipe: Recipe, lane: str, wheel: str, console: Console, *, fresh: bool = False
-) -> tuple[dict[str, Any], Path]:
-    """The smoke of *recipe*'s wheel, which is built if need be, or of the file *wheel*; green or red, with the wheel's path.
+@dataclass(frozen=True)
+class Smoked:
+    """The kernels of a wheel in several lanes: a result each, or why a lane was not run."""
 
+    wheel: Path
+    results: tuple[dict[str, Any], ...]
+    not_run: Mapping[str, PatchsetError]
+
+
+def smoke_recipe(
+    project: Project,
+    recipe: Recipe,
+    lanes: Sequence[str],
+    wheel: str,
+    console: Console,
+    *,
+    fresh: bool = False,
+    cache: Sequence[str] = (),
+) -> Smoked:
+    """The smoke of *recipe*'s wheel, which is built if need be, or of the file *wheel*, in each of *lanes*; green or red.
+
+    :param cache: :func:`patchset.lanes.cache_words`.
     :raises DeclarationError: no such lane, or no such file.
     """
     workspace = project.workspace
-    if lane not in LANES:
-        raise DeclarationError(f"no lane {lane!r} (there is: {', '.join(LANES)})", next="./inv smoke --lane interpret")
-    if wheel:
-        path = Path(wheel).absolute()
-        if not path.is_file():
-            raise DeclarationError("no such wheel", where=str(path), next="ls dist/*/*.whl")
-        laboratory = lab.ensure(workspace.environments, console.say)
-        return run_smoke(
-            ["--wheel", str(path), "--set", recipe.smoke_set], lane, laboratory, workspace.root, workspace.logs
-        ), path
-    built, laboratory, _ = _build(project, recipe, console, fresh=fresh)
-    with console.step(f"smoke, lane {lane}"):
-        return smoke_wheel(project, recipe, built.wheel, laboratory, lane, fresh=fresh)[0], built.wheel.path
+    for lane in lanes:
+        if lane not in LANES:
+            raise DeclarationError(
+                f"no lane {lane!r} (there is: {', '.join(LANES)})", next="./inv smoke --lane interpret"
+            )
+    path = Path(wheel).absolute()
+    if wheel and not path.is_file():
+        raise DeclarationError("no such wheel", where=str(path), next="ls dist/*/*.whl")
+    built = None if wheel else _build(project, recipe, console, fresh=fresh)[0].wheel
+    results, not_run = [], {}
+    for lane in lanes:
+        try:
+            with console.step(f"smoke, lane {lane}"):
+                where = laboratory_of(lane, workspace, console.say)
+                more = cache if lane == LIVE else ()
+                if built:
+                    results.append(smoke_wheel(project, recipe, built, where, lane, fresh=fresh, words=more)[0])
+                else:
+                    words = ["--wheel", str(path), "--set", recipe.smoke_set, *more]
+                    results.append(run_smoke(words, lane, where, workspace.root, workspace.logs))
+        except (MissingTool, SourceError) as error:
+            not_run[lane] = error
+    return Smoked(built.path if built else path, tuple(results), not_run)
 
 
 def run_probes(
@@ -239,13 +275,14 @@ def run_probes(
 
 def not_run(recipe: Recipe, built: BuiltWheel, results: Sequence[Mapping[str, Any]]) -> tuple[NotRun, ...]:
     """What was not checked, and why."""
-    missing = [
-        NotRun("lane native", "not built into this version: no kernel was compiled to B70 machine code"),
-        NotRun("lane device", "needs the card; nothing here ran on an Intel GPU"),
-    ]
+    ran = {result["lane"] for result in results}
+    missing = [NotRun(f"lane {lane}", why) for lane, why in _LANES_LEFT_OUT.items() if lane not in ran]
     if not built.rust:
         missing.append(NotRun("Rust front end", f"not in the wheel: {built.rust_reason}"))
     for result in results:
+        if result["lane"] == LIVE and result["environment"].get("kind") != "xpu":
+            name = result["environment"].get("device", "another device")
+            missing.append(NotRun("lane device on Intel", f"it ran on {name}; nothing here ran on an Intel GPU"))
         missing += [
             NotRun(f"kernel {kernel['name']}", f"not in release {recipe.pin.release}")
             for kernel in result["kernels"]

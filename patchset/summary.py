@@ -12,7 +12,8 @@ from patchset.console import Console, relative
 from patchset.proof import Exposure, Proof
 from patchset.releases import Listed
 from patchset.resolve import Resolved
-from patchset.runtime import Runtime
+from patchset.runtime import Runtime, Smoked
+from patchset.smoke.report import from_json, times
 from patchset.upstream import Release
 
 
@@ -139,23 +140,40 @@ def show_added(console: Console, release: Release) -> None:
     console.line(f"next: ./inv forecast --probes --releases {release.version}, then ./inv bump --to {release.version}")
 
 
-def show_smoke(console: Console, result: Mapping[str, Any], wheel: Path) -> None:
-    """The end of ``inv smoke``: each kernel, and the counts."""
-    console.json(result)
+def show_smoke(console: Console, smoked: Smoked, one: bool) -> None:
+    """The end of ``inv smoke``: each kernel in each lane, the counts, and what was not run.
+
+    :param one: one lane was asked for; then its result alone is the JSON document.
+    """
+    not_run = {lane: f"{error.what}" for lane, error in smoked.not_run.items()}
+    if one and smoked.results:
+        console.json(smoked.results[0])
+    else:
+        console.json({"lanes": list(smoked.results), "not_run": not_run})
+    for result in smoked.results:
+        _kernel_table(console, result)
+        console.line(f"{smoked.wheel.name}: {_smoke_line(result)}")
+    for lane, why in not_run.items():
+        console.line(f"not run  lane {lane}: {why}")
+
+
+def _kernel_table(console: Console, result: Mapping[str, Any]) -> None:
     rows = []
-    for kernel in result["kernels"]:
+    timed = [times(kernel) for kernel in from_json(result).kernels]
+    for kernel, measured in zip(result["kernels"], timed, strict=True):
         passed = sum(case["status"] == "passed" for case in kernel["cases"])
-        rows.append(
-            [
-                kernel["name"],
-                kernel["status"],
-                f"{passed}/{len(kernel['cases'])}",
-                f"{kernel['seconds']:.1f} s",
-                kernel["message"],
-            ]
-        )
+        cases = f"{passed}/{len(kernel['cases'])}"
+        rows.append([kernel["name"], kernel["status"], cases, f"{kernel['seconds']:.1f} s", _note(kernel) or measured])
     console.table(["kernel", "result", "cases", "time", ""], rows)
-    console.line(f"{wheel.name}: {_smoke_line(result)}")
+
+
+def _note(kernel: Mapping[str, Any]) -> str:
+    """What there is to say of a kernel; of machine code, the most that one of its specialisations takes."""
+    code = [one for one in kernel.get("resources", ()) if one["mode"] == "default"]
+    if kernel["message"] or not code:
+        return kernel["message"]
+    spill, scratch = (max(one.get(key, 0) for one in code) for key in ("spill", "scratch"))
+    return f"{len(code)} modules, spill {spill}, scratch {scratch}, shared {max(one['shared'] for one in code)}"
 
 
 def _series_table(console: Console, series: Sequence[Mapping[str, Any]], omitted: Sequence[Mapping[str, Any]]) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
@@ -26,10 +26,14 @@ OVERRIDE = "PATCHSET_LAB_PYTHON"
 
 @dataclass(frozen=True)
 class Lab:
-    """An interpreter with torch, and ``identity``: a text that says which, for the keys of cached results."""
+    """An interpreter with torch, and ``identity``: a text that says which, for the keys of cached results.
+
+    :param variables: what its programs want in their environment.
+    """
 
     python: Path
     identity: str
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 def ensure(envs: Path, say: Callable[[str], None] = lambda text: None) -> Lab:

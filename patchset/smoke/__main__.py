@@ -1,7 +1,7 @@
 """``python -m patchset.smoke``: run vLLM's kernels in a lane.
 
 Exit codes: 0 every kernel that the release must have ran and passed; 10 a kernel failed or is missing; 2 usage;
-12 torch, triton or numpy cannot be imported.
+12 torch, triton or numpy cannot be imported, or the lane lacks what it needs, as a device.
 """
 
 from __future__ import annotations
@@ -19,8 +19,11 @@ from typing import TextIO
 from patchset.smoke import catalogue, report, runner
 from patchset.smoke.lanes import LANES
 from patchset.smoke.sources import Source, SourceError, installed_source, tree_source, wheel_source
+from patchset.smoke.triton_cache import PRIME, PRIMED, CacheError, CacheUse
 
 OK, USAGE, RED, UNUSABLE = 0, 2, 10, 12
+#: What of a run's surroundings a person is told.
+SHOWN = ("device", "driver", "igc", "cache")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -34,6 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.list:
         _print_list(kernels)
         return OK
+    cache = _cache(options, parser)
     try:
         source = _source(options, parser)
         release = options.release or source.version
@@ -51,11 +55,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"note: {source.path} says it is {source.version}; --release {release} counts", file=sys.stderr)
     print(f"lane {options.lane}, release {release}, {source.kind} {source.path}, seed {seed}", file=out, flush=True)
     try:
-        result = runner.run(source, release, kernels, lane=options.lane, seed=seed, limit=options.limit)
+        result = runner.run(source, release, kernels, lane=options.lane, seed=seed, limit=options.limit, cache=cache)
     except runner.Unusable as error:
         print(f"{sys.executable} cannot run this lane: {error}", file=sys.stderr)
         return UNUSABLE
-    except SourceError as error:
+    except (SourceError, CacheError) as error:
         parser.error(str(error))
     _print_result(result, out)
     if options.json:
@@ -76,6 +80,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=_seed, help="inputs are random; the seed is printed")
     parser.add_argument("--json", metavar="FILE|-", help="write the result as JSON")
     parser.add_argument("--limit", type=float, default=runner.CHILD_LIMIT, metavar="SECONDS", help="for one process")
+    cache = parser.add_mutually_exclusive_group()
+    cache.add_argument("--prime", type=Path, metavar="DIR", help="fill Triton's cache DIR with all that is compiled")
+    cache.add_argument("--primed", type=Path, metavar="DIR", help="use that cache; a slow first call is red")
     parser.add_argument("--list", action="store_true", help="show the catalogue and stop")
     return parser
 
@@ -97,6 +104,14 @@ def _source(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Sou
     parser.error("say where the kernels are: --wheel FILE, --tree DIR or --installed")
 
 
+def _cache(options: argparse.Namespace, parser: argparse.ArgumentParser) -> CacheUse:
+    if (options.prime or options.primed) and options.lane != runner.CACHED_LANE:
+        parser.error(f"--prime and --primed are for --lane {runner.CACHED_LANE}")
+    if options.prime:
+        return CacheUse(PRIME, options.prime)
+    return CacheUse(PRIMED, options.primed) if options.primed else runner.FRESH_CACHE
+
+
 def _print_list(kernels: Sequence[catalogue.Kernel]) -> None:
     for kernel in kernels:
         print(f"{kernel.name:<42} {kernel.first}-{kernel.last or 'now':<8} {','.join(kernel.sets):<10} {kernel.file}")
@@ -107,6 +122,9 @@ def _print_result(result: report.SmokeResult, out: TextIO) -> None:
         print(report.kernel_line(kernel), file=out)
         if kernel.status in (report.FAILED, report.MISSING):
             print("\n".join(report.failure_lines(kernel)), file=out)
+    for name in SHOWN:
+        if name in result.environment:
+            print(f"{name}: {result.environment[name]}", file=out)
     print(report.summary_line(result), file=out)
 
 

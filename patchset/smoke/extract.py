@@ -80,7 +80,7 @@ def cut(source: Readable, file: str, name: str) -> Cut | None:
     collected = _Collected()
     _collect(source, module, name, collected, {file: module})
     head = ["from __future__ import annotations"] if module.future_annotations else []
-    text = "\n".join([*head, *collected.imports, "", *("\n\n" + part for part in collected.parts.values())]) + "\n"
+    text = _assembled([*head, *collected.imports], file, collected)
     helpers = tuple(other for other in collected.parts if other != name)
     return Cut(name, file, _first_line(node), _parameters(node), module.segment(node), text, helpers)
 
@@ -100,6 +100,7 @@ class _Module:
 @dataclass
 class _Collected:
     parts: dict[str, str] = field(default_factory=dict)
+    lines: dict[str, int] = field(default_factory=dict)
     origin: dict[str, str] = field(default_factory=dict)
     imports: list[str] = field(default_factory=list)
 
@@ -158,7 +159,23 @@ def _collect(source: Readable, module: _Module, name: str, into: _Collected, loa
             _follow(source, module, used, into, loaded)
         elif not hasattr(builtins, used):
             raise ExtractError(f"{module.file}:{node.lineno}: {name} uses {used}, which is defined nowhere in the file")
-    into.parts[name] = module.segment(node)
+    into.parts[name], into.lines[name] = module.segment(node), _first_line(node)
+
+
+def _assembled(head: list[str], file: str, collected: _Collected) -> str:
+    """The module's text: what comes from *file* stands at its own lines, the rest above it, as long as there is room.
+
+    Triton's key of a compiled kernel has the line that it starts at: so what is compiled here is found by vLLM too, and
+    a traceback names the line of vLLM's file.
+    """
+    own = {(collected.lines[name], part) for name, part in collected.parts.items() if collected.origin[name] == file}
+    lines = list(head)
+    for name, part in collected.parts.items():
+        if collected.origin[name] != file:
+            lines += ["", "", *part.splitlines()]
+    for first, part in sorted(own):
+        lines += [""] * (first - 1 - len(lines)) + part.splitlines()
+    return "\n".join(lines) + "\n"
 
 
 def _follow(source: Readable, module: _Module, used: str, into: _Collected, loaded: dict[str, _Module]) -> None:

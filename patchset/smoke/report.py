@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -36,19 +37,71 @@ class Difference:
 
 
 @dataclass(frozen=True)
+class Resources:
+    """What one specialisation of a kernel takes as machine code, in one register mode.
+
+    :param module: the start of the SPIR-V's sha256.
+    :param mode: ``default`` or ``256``, the registers that a thread may have.
+    :param shared: bytes of shared memory of a program.
+    :param seconds: that its compilation took.
+    :param faults: why it is not fit to be run; with none of the numbers, it did not compile.
+    """
+
+    module: str
+    mode: str
+    shared: int
+    seconds: float = 0.0
+    simd: int | None = None
+    registers: int | None = None
+    spill: int | None = None
+    scratch: int | None = None
+    private: int | None = None
+    barriers: int | None = None
+    faults: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a lane has to tell of one case, where differences are not all.
+
+    :param message: what is wrong besides the differences; empty: nothing.
+    :param cold_seconds: the first call, compilation included.
+    :param warm_seconds: median of later calls.
+    :param graph_seconds: median of replays of the launch as a graph.
+    :param graph: what the replay left, or ``not run: reason``.
+    :param resources: of the machine code, in each register mode.
+    """
+
+    differences: tuple[Difference, ...] = ()
+    message: str = ""
+    cold_seconds: float | None = None
+    warm_seconds: float | None = None
+    graph_seconds: float | None = None
+    graph: str | None = None
+    resources: tuple[Resources, ...] = ()
+
+
+@dataclass(frozen=True)
 class CaseResult:
-    """What became of one case."""
+    """What became of one case. Times and graph: see :class:`Outcome`; a lane that has none leaves them out."""
 
     name: str
     status: str
     seconds: float
     message: str = ""
     differences: tuple[Difference, ...] = ()
+    cold_seconds: float | None = None
+    warm_seconds: float | None = None
+    graph_seconds: float | None = None
+    graph: str | None = None
 
 
 @dataclass(frozen=True)
 class KernelResult:
-    """What became of one kernel. ``sha256`` is that of its source text, None if it was not found."""
+    """What became of one kernel. ``sha256`` is that of its source text, None if it was not found.
+
+    :param resources: of each of its specialisations; empty in a lane that makes no machine code.
+    """
 
     name: str
     file: str
@@ -57,6 +110,7 @@ class KernelResult:
     message: str = ""
     seconds: float = 0.0
     cases: tuple[CaseResult, ...] = ()
+    resources: tuple[Resources, ...] = ()
 
     @property
     def passed_cases(self) -> int:
@@ -106,6 +160,11 @@ class SmokeResult:
             },
         }
         body = json.loads(json.dumps(asdict(self)))
+        for kernel, told in zip(body["kernels"], self.kernels, strict=True):
+            kernel["cases"] = [case_as_json(case) for case in told.cases]
+            kernel.pop("resources")
+            if told.resources:
+                kernel["resources"] = [resources_as_json(one) for one in told.resources]
         return {"schema": SCHEMA_VERSION, "summary": summary, **body}
 
 
@@ -119,12 +178,33 @@ def from_json(data: Mapping[str, Any]) -> SmokeResult:
     body = {key: value for key, value in data.items() if key not in ("schema", "summary")}
     try:
         kernels = tuple(
-            KernelResult(**{**kernel, "cases": tuple(case_from_json(case) for case in kernel["cases"])})
+            KernelResult(
+                **{
+                    **kernel,
+                    "cases": tuple(case_from_json(case) for case in kernel["cases"]),
+                    "resources": tuple(resources_from_json(one) for one in kernel.get("resources", ())),
+                }
+            )
             for kernel in body.pop("kernels")
         )
         return SmokeResult(**{**body, "source": SourceInfo(**body["source"])}, kernels=kernels)
     except (KeyError, TypeError) as error:
         raise ValueError(f"smoke result cannot be read: {error}") from error
+
+
+def resources_as_json(one: Resources) -> dict[str, Any]:
+    """Resources as JSON holds them; numbers that the compiler did not give are left out."""
+    return {key: value for key, value in json.loads(json.dumps(asdict(one))).items() if value is not None}
+
+
+def resources_from_json(data: Mapping[str, Any]) -> Resources:
+    """Resources from their JSON."""
+    return Resources(**{**data, "faults": tuple(data["faults"])})
+
+
+def case_as_json(case: CaseResult) -> dict[str, Any]:
+    """One case as JSON holds it, without what the lane has nothing to say of."""
+    return {key: value for key, value in json.loads(json.dumps(asdict(case))).items() if value is not None}
 
 
 def case_from_json(data: Mapping[str, Any]) -> CaseResult:
@@ -135,6 +215,17 @@ def case_from_json(data: Mapping[str, Any]) -> CaseResult:
     return CaseResult(**{**data, "differences": differences})
 
 
+def times(kernel: KernelResult) -> str:
+    """Slowest first call, median of the warm calls and of the replays; empty if the lane measures none."""
+    cold = [case.cold_seconds for case in kernel.cases if case.cold_seconds is not None]
+    warm = [case.warm_seconds for case in kernel.cases if case.warm_seconds is not None]
+    replayed = [case.graph_seconds for case in kernel.cases if case.graph_seconds is not None]
+    told = [f"first {max(cold) * 1e3:.0f} ms"] if cold else []
+    told += [f"warm {statistics.median(warm) * 1e6:.0f} us"] if warm else []
+    told += [f"graph {statistics.median(replayed) * 1e6:.0f} us"] if replayed else []
+    return ", ".join(told)
+
+
 def kernel_line(kernel: KernelResult) -> str:
     """One kernel, one line: result, cases, seconds, and the first thing that is wrong."""
     label = {ABSENT: "not in this release", MISSING: "MISSING", FAILED: "FAILED"}.get(kernel.status, kernel.status)
@@ -143,7 +234,10 @@ def kernel_line(kernel: KernelResult) -> str:
     known = [case for case in kernel.cases if case.status == KNOWN_DEFECT]
     counts = f"{kernel.passed_cases:>3}/{len(kernel.cases):<3} cases {kernel.seconds:6.2f} s"
     note = f"  ({len(known)} known upstream defect: {known[0].message})" if known else ""
-    return f"{kernel.name:<42} {counts}  {label}{note}"
+    if kernel.status == PASSED and kernel.message:
+        note = f"  ({kernel.message}){note}"
+    timed = times(kernel)
+    return f"{kernel.name:<42} {counts}  {label}{f'  {timed}' if timed else ''}{note}"
 
 
 def failure_lines(kernel: KernelResult) -> list[str]:

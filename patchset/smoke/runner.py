@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -9,36 +10,65 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from patchset.smoke import report
+from patchset.smoke import report, triton_cache
 from patchset.smoke.catalogue import Kernel, known_defect, parse_release
 from patchset.smoke.extract import Cut, ExtractError, cut
-from patchset.smoke.report import CaseResult, KernelResult, SmokeResult, SourceInfo
+from patchset.smoke.report import CaseResult, KernelResult, Resources, SmokeResult, SourceInfo
 from patchset.smoke.sources import Source
+from patchset.smoke.triton_cache import CacheUse
 
 #: Seconds a child may take; a kernel that loops for ever must not hold the run.
 CHILD_LIMIT = 300.0
 #: Lines of a dead child's standard error that are kept.
 STDERR_LINES = 15
+#: What the interpreter is told to run as a child.
+CHILD = ("-m", "patchset.smoke.worker")
+#: The lanes whose programs run at the same time, so that a race may also not show.
+AT_ONCE = ("spirv", "device")
+#: The lanes whose time goes into compilers of minutes, not into kernels: their limit is for each kernel.
+COMPILING = ("spirv", "native")
+#: The lane that runs nothing, so that no defect shows.
+COMPILED_ONLY = "native"
+#: The lane whose compiled kernels are worth keeping.
+CACHED_LANE = "device"
+FRESH_CACHE = CacheUse()
+#: Lane → variables for a second child if a kernel killed the first, and what that way is. Intel's OpenCL for CPUs dies of
+#: some modules when it optimises; not the module's fault, so the lane goes on without.
+SECOND_TRY = {"spirv": ({"PATCHSET_SMOKE_OPENCL_OPTIONS": "-cl-opt-disable"}, "without OpenCL's optimisation")}
+#: The lane's own kernel, which is not worth keeping (``lanes/first.py``).
+FIRST_KERNEL = "first_kernel"
 
 
 class Unusable(Exception):
-    """This interpreter lacks torch, triton or numpy. The text says which and how it failed."""
+    """This interpreter or machine lacks what the lane needs. The text says what and how it failed."""
 
 
 def run(
-    source: Source, release: str, kernels: Sequence[Kernel], *, lane: str, seed: int, limit: float = CHILD_LIMIT
+    source: Source,
+    release: str,
+    kernels: Sequence[Kernel],
+    *,
+    lane: str,
+    seed: int,
+    limit: float = CHILD_LIMIT,
+    cache: CacheUse = FRESH_CACHE,
 ) -> SmokeResult:
     """Run *kernels* out of *source* in *lane*.
 
     :param release: which release's kernels and contracts count.
     :param limit: seconds for one child process.
-    :raises Unusable: torch, triton or numpy cannot be imported.
+    :param cache: what is done with Triton's cache; anything but a fresh one is for the lane ``device``.
+    :raises Unusable: torch, triton or numpy cannot be imported, or the lane lacks what it needs.
+    :raises CacheError: the cache cannot be primed, or is none.
     """
+    triton_cache.check(cache)
     started = time.monotonic()
     found: dict[str, Cut] = {}
     done: dict[str, KernelResult] = {}
@@ -54,15 +84,18 @@ def run(
             done[kernel.name] = _not_found(kernel, release)
     environment: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="patchset-smoke-") as folder:
-        run_of = _Children(Path(folder), lane, seed, release, limit)
+        run_of = _Children(Path(folder), lane, seed, release, limit, cache)
         there = [kernel for kernel in kernels if kernel.name in found]
-        for told in run_of.all(there, found):
+        for told in run_of.spread(there, found):
             environment = told.environment or environment
-            done.update(told.results(found, release))
-    info = SourceInfo(source.kind, str(source.path), source.version, source.sha256)
-    results = tuple(done[kernel.name] for kernel in kernels)
-    seconds = round(time.monotonic() - started, 2)
-    return SmokeResult(lane, seed, release, info, results, seconds, environment)
+            done.update(told.results(found, release, lane))
+        info = SourceInfo(source.kind, str(source.path), source.version, source.sha256)
+        results = tuple(done[kernel.name] for kernel in kernels)
+        seconds = round(time.monotonic() - started, 2)
+        result = SmokeResult(lane, seed, release, info, results, seconds, environment)
+        if lane == CACHED_LANE:
+            environment["cache"] = run_of.cache_text(result.ok)
+        return result
 
 
 def _not_found(kernel: Kernel, release: str) -> KernelResult:
@@ -81,9 +114,12 @@ class _Told:
     unusable: str = ""
     cases: dict[str, list[CaseResult]] = field(default_factory=dict)
     ended: dict[str, tuple[str, float]] = field(default_factory=dict)
+    resources: dict[str, tuple[Resources, ...]] = field(default_factory=dict)
     current: tuple[str, str] | None = None
     complete: bool = False
+    lost: str = ""
     death: str = ""
+    note: str = ""
 
     def take(self, event: dict[str, Any]) -> None:
         kind = event["event"]
@@ -100,14 +136,17 @@ class _Told:
             self.current = (event["kernel"], "")
         elif kind == "kernel-end":
             self.ended[event["kernel"]], self.current = (event["message"], event["seconds"]), None
+            self.resources[event["kernel"]] = tuple(report.resources_from_json(one) for one in event["resources"])
+        elif kind == "lost":
+            self.lost = event["message"]
         elif kind == "end":
             self.complete = True
 
-    def results(self, found: dict[str, Cut], release: str) -> dict[str, KernelResult]:
-        return {kernel.name: self._result(kernel, found[kernel.name], release) for kernel in self.kernels}
+    def results(self, found: dict[str, Cut], release: str, lane: str) -> dict[str, KernelResult]:
+        return {kernel.name: self._result(kernel, found[kernel.name], release, lane) for kernel in self.kernels}
 
-    def _result(self, kernel: Kernel, piece: Cut, release: str) -> KernelResult:
-        cases = [_with_known_defect(kernel.name, case, release) for case in self.cases.get(kernel.name, [])]
+    def _result(self, kernel: Kernel, piece: Cut, release: str, lane: str) -> KernelResult:
+        cases = [_with_known_defect(kernel.name, case, release, lane) for case in self.cases.get(kernel.name, [])]
         message, seconds = self.ended.get(kernel.name, ("", sum(case.seconds for case in cases)))
         if kernel.name not in self.ended:
             message = f"it was not finished: {self.death}"
@@ -117,22 +156,31 @@ class _Told:
             message = "no case passed" if cases else "no case was run"
         bad = message or any(case.status == report.FAILED for case in cases)
         status = report.FAILED if bad else report.PASSED
-        return KernelResult(kernel.name, kernel.file, status, piece.sha256, message, round(seconds, 3), tuple(cases))
+        return KernelResult(
+            kernel.name,
+            kernel.file,
+            status,
+            piece.sha256,
+            message or self.note,
+            round(seconds, 3),
+            tuple(cases),
+            self.resources.get(kernel.name, ()),
+        )
 
 
-def _with_known_defect(kernel: str, case: CaseResult, release: str) -> CaseResult:
+def _with_known_defect(kernel: str, case: CaseResult, release: str, lane: str) -> CaseResult:
     known = known_defect(kernel, case.name, release)
-    if known is None:
+    if known is None or lane == COMPILED_ONLY:
         return case
+    if case.status == report.PASSED and known.race and lane in AT_ONCE:
+        return replace(case, message=f"the known race did not show this time: {known.what}, {known.reference}")
     if case.status == report.PASSED:
         message = f"{known.reference} is listed as a defect of {release}, but the case passes: correct the catalogue"
-        return CaseResult(case.name, report.FAILED, case.seconds, message)
+        return replace(case, status=report.FAILED, message=message)
     wrong = {item.array for item in case.differences}
     if not wrong or not wrong <= known.arrays:
         return case
-    return CaseResult(
-        case.name, report.KNOWN_DEFECT, case.seconds, f"{known.what}, {known.reference}", case.differences
-    )
+    return replace(case, status=report.KNOWN_DEFECT, message=f"{known.what}, {known.reference}")
 
 
 @dataclass
@@ -142,40 +190,76 @@ class _Children:
     seed: int
     release: str
     limit: float
-    started: int = 0
+    cache: CacheUse
+    numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def spread(self, kernels: list[Kernel], found: dict[str, Cut]) -> list[_Told]:
+        """What :meth:`all` gives; in a lane that compiles for minutes, with a row of children on each core."""
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        rows = min(cores, len(kernels)) if self.lane in COMPILING else 1
+        if rows < 2:
+            return self.all(kernels, found)
+        with ThreadPoolExecutor(rows) as pool:
+            return [
+                told for row in pool.map(lambda at: self.all(kernels[at::rows], found), range(rows)) for told in row
+            ]
 
     def all(self, kernels: list[Kernel], found: dict[str, Cut]) -> list[_Told]:
-        """One child for all; if it dies, one for each, since what it did before may be what killed it."""
-        if not kernels:
-            return []
-        together = self._child(kernels, found)
-        if together.complete:
-            return [together]
-        if len(kernels) == 1:
-            return [together]
-        alone = [self._child([kernel], found) for kernel in kernels]
-        if all(told.complete for told in alone):
-            blamed = together.current[0] if together.current else kernels[0].name
-            for told in alone:
-                if told.kernels[0].name == blamed:
-                    message = f"the process died in it among the others, not alone: {together.death}"
-                    told.ended[blamed] = (message, told.ended[blamed][1])
-        return alone
+        """One child for all. If it dies in a kernel, the next child goes on after that one.
 
-    def _child(self, kernels: list[Kernel], found: dict[str, Cut]) -> _Told:
-        self.started += 1
-        base = self.folder / f"child{self.started}"
+        A kernel that others ran before in the same process is then run alone: they may be what killed it.
+        """
+        told_of: list[_Told] = []
+        rest = kernels
+        while rest:
+            told = self._child(rest, found)
+            told_of.append(told)
+            ended = [kernel for kernel in rest if kernel.name in told.ended]
+            if told.complete or not told.cases or len(ended) == len(rest):
+                break
+            crashed, rest = rest[len(ended)], rest[len(ended) + 1 :]
+            if not ended:
+                told.kernels = (crashed,)
+                told_of[-1] = self._second_try(told, found)
+                continue
+            told.kernels = tuple(ended)
+            alone = self._second_try(self._child([crashed], found), found)
+            told_of.append(alone)
+            if alone.complete and not alone.note:
+                before = ", ".join(kernel.name for kernel in ended)
+                message = f"the process died in it after {before}, not alone: {told.death}"
+                alone.ended[crashed.name] = (message, alone.ended[crashed.name][1])
+        return told_of
+
+    def _second_try(self, told: _Told, found: dict[str, Cut]) -> _Told:
+        """*told* of one kernel, or what a child in the lane's second way tells, if the first died and this one does not."""
+        if told.complete or self.lane not in SECOND_TRY or "died of SIG" not in told.death:
+            return told
+        variables, way = SECOND_TRY[self.lane]
+        again = self._child(list(told.kernels), found, variables)
+        if not again.complete:
+            return told
+        where = f" in case {told.current[1]}" if told.current and told.current[1] else ""
+        again.note = f"{told.death.splitlines()[0]}{where}; run again {way}"
+        return again
+
+    def _child(
+        self, kernels: list[Kernel], found: dict[str, Cut], variables: Mapping[str, str] = MappingProxyType({})
+    ) -> _Told:
+        base = self.folder / f"child{next(self.numbers)}"
         base.mkdir()
         job = {
             "lane": self.lane,
             "seed": self.seed,
+            "options": {} if self.lane != CACHED_LANE else {"cache": self.cache.mode},
             "release": list(parse_release(self.release)),
             "events": str(base / "events.jsonl"),
             "kernels": [self._kernel(base, kernel, found[kernel.name]) for kernel in kernels],
         }
         (base / "job.json").write_text(json.dumps(job), "utf-8")
         told = _Told(tuple(kernels))
-        told.death = self._start(base)
+        limit = self.limit * (len(kernels) if self.lane in COMPILING else 1)
+        told.death = self._start(base, variables, limit)
         events = base / "events.jsonl"
         for line in events.read_text("utf-8").splitlines() if events.is_file() else []:
             try:
@@ -184,6 +268,8 @@ class _Children:
                 break  # the child died while it wrote this line
         if told.unusable:
             raise Unusable(told.unusable)
+        if told.lost:
+            told.death = f"the device was lost to the process: {told.lost}"
         return told
 
     @staticmethod
@@ -193,7 +279,30 @@ class _Children:
         parameters = [[parameter.name, parameter.has_default] for parameter in piece.parameters]
         return {"name": kernel.name, "cases": kernel.cases, "module": str(module), "parameters": parameters}
 
-    def _start(self, base: Path) -> str:
+    def cache_text(self, good: bool) -> str:
+        """What became of Triton's cache; one that was to be primed is put in its place, if the run was *good*.
+
+        :raises CacheError: it cannot be put there.
+        """
+        use = self.cache
+        if use.mode == triton_cache.PRIMED and use.folder is not None:
+            return f"primed, {triton_cache.kernels(use.folder)} compiled kernels"
+        if use.mode == triton_cache.PRIME and use.folder is not None:
+            if not good:
+                return "not primed: a kernel failed"
+            count = triton_cache.keep(self.folder / "primed", use.folder, but=FIRST_KERNEL)
+            return f"filled with {count} compiled kernels"
+        return f"fresh, {sum(triton_cache.kernels(child / 'cache') for child in self.folder.iterdir())} compiled"
+
+    def _cache(self, base: Path) -> Path:
+        """Where this child's Triton keeps what it compiles; a cache that is only used is not added to."""
+        if self.cache.mode == triton_cache.PRIME:
+            return self.folder / "primed"
+        if self.cache.mode == triton_cache.PRIMED and self.cache.folder is not None:
+            triton_cache.copy(self.cache.folder, base / "cache")
+        return base / "cache"
+
+    def _start(self, base: Path, variables: Mapping[str, str], limit: float) -> str:
         root = str(Path(__file__).resolve().parents[2])
         path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
         environment = {
@@ -202,9 +311,10 @@ class _Children:
             "PYTHONFAULTHANDLER": "1",
             "PYTHONDONTWRITEBYTECODE": "1",
             "OMP_NUM_THREADS": "1",
-            "TRITON_CACHE_DIR": str(base / "cache"),
+            "TRITON_CACHE_DIR": str(self._cache(base)),
+            **variables,
         }
-        argv = [sys.executable, "-m", "patchset.smoke.worker", str(base / "job.json")]
+        argv = [sys.executable, *CHILD, str(base / "job.json")]
         with open(base / "stderr", "wb") as errors:
             # Its own directory, so that nothing of the caller's directory is imported in place of torch. The caller's
             # process group, so that who kills this program's group kills the child too.
@@ -212,7 +322,7 @@ class _Children:
                 argv, cwd=base, env=environment, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors
             )
             try:
-                status: int | None = child.wait(self.limit)
+                status: int | None = child.wait(limit)
             except subprocess.TimeoutExpired:
                 status = None
             finally:
@@ -220,7 +330,7 @@ class _Children:
                     child.kill()
                     child.wait()
         tail = (base / "stderr").read_bytes().decode("utf-8", "replace").strip().splitlines()[-STDERR_LINES:]
-        return "\n".join([_ending(status, self.limit), *tail])
+        return "\n".join([_ending(status, limit), *tail])
 
 
 def _ending(status: int | None, limit: float) -> str:

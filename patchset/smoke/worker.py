@@ -15,8 +15,8 @@ import zlib
 from pathlib import Path
 from typing import IO, Any
 
-from patchset.smoke.lanes import LANES
-from patchset.smoke.report import Difference
+from patchset.smoke.lanes import LANES, CannotRun
+from patchset.smoke.report import FAILED, PASSED, CaseResult, Outcome, Resources, case_as_json, resources_as_json
 
 #: Lines of a traceback that are kept: its end names the line of the kernel.
 TRACEBACK_LINES = 12
@@ -29,27 +29,41 @@ def main(job_file: str) -> None:
         try:
             importlib.import_module("numpy")
             lane = importlib.import_module(LANES[job["lane"]])
-            lane.prepare()
+            lane.prepare(**job["options"])
             python = ".".join(map(str, sys.version_info[:3]))
             _tell(events, event="environment", environment={"python": python, **lane.environment()})
         except ImportError as error:
             _tell(events, event="unusable", message=f"{type(error).__name__}: {error}")
             return
+        except CannotRun as error:
+            _tell(events, event="unusable", message=str(error))
+            return
         for kernel in job["kernels"]:
             started = time.monotonic()
             _tell(events, event="kernel", kernel=kernel["name"])
             message = ""
+            resources: dict[Resources, None] = {}
             try:
-                _run_kernel(lane, kernel, job, events)
+                _run_kernel(lane, kernel, job, events, resources)
             except Exception as error:  # an exception outside the cases is this kernel's failure, not the run's
                 message = _describe(error)
+                if not _alive(lane):
+                    _tell(events, event="lost", message=message)
+                    return
             _tell(
-                events, event="kernel-end", kernel=kernel["name"], message=message, seconds=time.monotonic() - started
+                events,
+                event="kernel-end",
+                kernel=kernel["name"],
+                message=message,
+                seconds=time.monotonic() - started,
+                resources=[resources_as_json(one) for one in resources],
             )
         _tell(events, event="end")
 
 
-def _run_kernel(lane: Any, kernel: dict[str, Any], job: dict[str, Any], events: IO[str]) -> None:
+def _run_kernel(
+    lane: Any, kernel: dict[str, Any], job: dict[str, Any], events: IO[str], resources: dict[Resources, None]
+) -> None:
     import numpy as np
 
     from patchset.smoke.case import Subject
@@ -62,21 +76,34 @@ def _run_kernel(lane: Any, kernel: dict[str, Any], job: dict[str, Any], events: 
     cases = getattr(importlib.import_module(f"patchset.smoke.{module}"), maker)(subject)
     for case in cases:
         _tell(events, event="case", kernel=kernel["name"], case=case.name)
-        started, message = time.monotonic(), ""
-        differences: tuple[Difference, ...] = ()
+        started, outcome = time.monotonic(), Outcome()
         try:
-            differences = lane.run(function, parameters, case)
-            message = "the result differs" if differences else ""
+            ran = lane.run(function, parameters, case)
+            outcome = ran if isinstance(ran, Outcome) else Outcome(ran)
+            resources.update(dict.fromkeys(outcome.resources))  # cases share specialisations
+            message = "the result differs" if outcome.differences else ""
+            message = "; ".join(filter(None, [message, outcome.message]))
         except Exception as error:
+            if not _alive(lane):
+                raise
             message = _describe(error)
-        result = {
-            "name": case.name,
-            "status": "failed" if message else "passed",
-            "seconds": round(time.monotonic() - started, 4),
-            "message": message,
-            "differences": [vars(item) for item in differences],
-        }
-        _tell(events, event="case-end", kernel=kernel["name"], result=result)
+        result = CaseResult(
+            case.name,
+            FAILED if message else PASSED,
+            round(time.monotonic() - started, 4),
+            message,
+            outcome.differences,
+            outcome.cold_seconds,
+            outcome.warm_seconds,
+            outcome.graph_seconds,
+            outcome.graph,
+        )
+        _tell(events, event="case-end", kernel=kernel["name"], result=case_as_json(result))
+
+
+def _alive(lane: Any) -> bool:
+    asked = getattr(lane, "alive", None)
+    return asked is None or bool(asked())
 
 
 def _import_file(path: Path) -> Any:

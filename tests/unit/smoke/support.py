@@ -6,8 +6,10 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import jsonschema
@@ -47,8 +49,10 @@ def alone(folder: Path) -> Path:
     return target.parent
 
 
-def smoke(python: Path, folder: Path, *arguments: str | Path) -> Ran:
-    """Run the program; its JSON is validated against the schema that is shipped with it."""
+def smoke(
+    python: Path, folder: Path, *arguments: str | Path, variables: Mapping[str, str] = MappingProxyType({})
+) -> Ran:
+    """Run the program, with *variables* in its environment; its JSON is validated against the schema that is shipped with it."""
     result = folder / "result.json"
     result.unlink(missing_ok=True)
     environment = {
@@ -56,6 +60,7 @@ def smoke(python: Path, folder: Path, *arguments: str | Path) -> Ran:
         "PYTHONPATH": str(alone(folder)),
         "PYTHONDONTWRITEBYTECODE": "1",
         "HOME": str(folder),
+        **variables,
     }
     argv = [str(python), "-m", "patchset.smoke", "--json", str(result), *map(str, arguments)]
     done = subprocess.run(argv, cwd=folder, env=environment, capture_output=True, text=True, timeout=LIMIT, check=False)

@@ -55,6 +55,23 @@ def test_json_there_and_back_and_valid() -> None:
     }
 
 
+def test_times_are_in_the_line_and_in_the_json_where_a_lane_has_them_and_nowhere_else() -> None:
+    slow = CaseResult("one", report.PASSED, 0.9, "", (), 0.812, 31e-6, 12e-6, "same bytes")
+    quick = CaseResult("two", report.PASSED, 0.1, "", (), 0.002, 33e-6, None, "not run: its grid is empty")
+    timed = replace(GOOD, cases=(slow, quick))
+    assert report.times(timed) == "first 812 ms, warm 32 us, graph 12 us" and report.times(GOOD) == ""
+    assert report.kernel_line(timed).endswith("passed  first 812 ms, warm 32 us, graph 12 us")
+    result = replace(_result(timed, BAD), lane="device")
+    data = json.loads(json.dumps(result.as_json()))
+    validator().validate(data)
+    assert report.from_json(data) == result
+    assert set(data["kernels"][0]["cases"][1]) - set(data["kernels"][1]["cases"][0]) == {
+        "cold_seconds",
+        "warm_seconds",
+        "graph",
+    }
+
+
 def test_the_schema_refuses_a_pass_that_is_none() -> None:
     for broken in (
         replace(GOOD, cases=()),
