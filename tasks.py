@@ -1,6 +1,7 @@
 """The tasks, thin: parse, call one function of the engine, print. `./inv --list` shows them, `./inv --help TASK` one.
 
-Those that change or compare series are in :mod:`patchset.series_tasks`, those about wheels in :mod:`patchset.wheel_tasks`.
+Those that change or compare series are in :mod:`patchset.series_tasks`, those about wheels in :mod:`patchset.wheel_tasks`,
+proofs of patches in :mod:`patchset.proof_tasks`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from invoke import Context, Exit, task
 
 from patchset.cli import DEFAULT, WORKSPACE, help_for, job, number, reporting, whole
 from patchset.errors import BisectError, SeriesError
+from patchset.proof_tasks import proof
 from patchset.series_tasks import backport, diff, drop, edit, export, graph, import_, lint, move, new
 from patchset.wheel_tasks import kernels, verify, wheel
 from patchset.workspace import write_atomically
@@ -27,6 +29,7 @@ __all__ = [
     "lint",
     "move",
     "new",
+    "proof",
     "verify",
     "wheel",
 ]
@@ -96,6 +99,10 @@ def probe(
         wheel="the kernels of this wheel instead of the recipe's",
         prime="lane device: fill Triton's cache in this folder with all that is compiled",
         primed="lane device: use that cache; a first call over 50 ms is red",
+        against="lane native: compare with this receipt (default: the recipe's newest under dist/)",
+        html="also write the result there: one page that needs nothing else",
+        set="a set of kernels, as models with lane native (default: the recipe's)",
+        mutants="also plant faults in each kernel; one that no case sees is red",
     )
 )
 def smoke(
@@ -109,17 +116,30 @@ def smoke(
     require: str = "",
     prime: str = "",
     primed: str = "",
+    against: str = "",
+    html: str = "",
+    set: str = "",
+    mutants: bool = False,
 ) -> None:
     """Run the wheel's Triton kernels against independent references."""
     with job(f"smoke -r {recipe}", json, wait) as (console, project):
-        from patchset import lanes, runtime, summary
+        from patchset import lanes, page, receipt, runtime, summary
 
         wanted, asked = project.recipe(recipe), lanes.lanes_of(lane)
         must = lanes.lanes_of(require, "--require") if require else wanted.lanes if lane == "all" else asked
         every = tuple(dict.fromkeys([*asked, *must]))
-        cache = lanes.cache_words(prime, primed, every)
-        smoked = runtime.smoke_recipe(project, wanted, every, wheel, console, fresh=fresh, cache=cache)
-        summary.show_smoke(console, smoked, one=len(asked) == 1)
+        wanted = lanes.of_set(wanted, set, every)
+        cache, target = lanes.cache_words(prime, primed, every), Path(html).resolve()
+        if html:
+            page.require_place(target, "Smoke")
+        earlier = receipt.earlier(WORKSPACE.dist, wanted.name, against, every)
+        smoked = runtime.smoke_recipe(project, wanted, every, wheel, console, fresh=fresh, cache=cache, mutants=mutants)
+        compared = earlier.compare({"lanes": smoked.results}) if earlier else None
+        if html:
+            from patchset import smoke_page
+
+            write_atomically(target, smoke_page.page(wanted.name, smoked, compared).encode("utf-8"))
+        summary.show_smoke(console, smoked, compared, one=len(asked) == 1)
         lanes.require_lanes(smoked.results, smoked.not_run, must, smoked.wheel, wanted)
 
 

@@ -41,6 +41,9 @@ _STYLES = {
     "cannot-load": "yellow",
     "omitted": "yellow",
     "not run": "yellow",
+    "FAILED": "bold red",
+    "MISSING": "bold red",
+    "known": "yellow",
 }
 
 
@@ -105,6 +108,11 @@ class Console:
             table.add_row(*(Text(harmless(cell), style=_style(cell)) for cell in row))
         self._rich(sys.stdout).print(table)
 
+    @property
+    def width(self) -> int:
+        """Columns that a line of the result has room for."""
+        return self._rich(sys.stdout).width
+
     def json(self, document: Mapping[str, Any] | Sequence[Any]) -> None:
         """The result as JSON; nothing without ``as_json``. The first is the only one: an error after it has its exit code."""
         if self.as_json and not self._said:
@@ -139,7 +147,8 @@ class Console:
 
 def _style(cell: str) -> str:
     """The colour of the state that *cell* is, or that it begins with: "applies (offset 3)", "sound (known)"."""
-    return _STYLES.get(cell) or _STYLES.get(cell.partition(" ")[0].rstrip(",:;"), "")
+    words = cell.split() or [""]
+    return _STYLES.get(" ".join(words)) or _STYLES.get(words[0].rstrip(",:;"), "")
 
 
 class Step:

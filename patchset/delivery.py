@@ -115,7 +115,9 @@ def describe_wheel(built: BuiltWheel) -> dict[str, Any]:
 
 
 def publish(built: BuiltWheel, target: Path) -> Path:
-    """Put the wheel, its sha256 and the verifier as one file into *target*; a wheel of other bytes under that name is not replaced.
+    """Put the wheel, its sha256, the verifier and the smoke as one file each into *target*.
+
+    A wheel of other bytes under that name is not replaced.
 
     :raises WheelError: there is one.
     """
@@ -129,6 +131,7 @@ def publish(built: BuiltWheel, target: Path) -> Path:
     write_atomically(wheel, built.path.read_bytes())
     write_atomically(target / f"{wheel.name}.sha256", f"{built.sha256}  {wheel.name}\n".encode())
     write_atomically(target / single_file.NAME, single_file.single_file())
+    write_atomically(target / single_file.SMOKE, single_file.smoke_file())
     return wheel
 
 

@@ -27,7 +27,7 @@ _REASON_WORDS = 3
 _UNTRIED = re.compile(r"; not tried on \S+ yet\Z")
 
 #: What a patch's folder holds beside its diffs.
-_OWN = ("patch.toml", "probe.py")
+_OWN = ("patch.toml", "probe.py", "proof.py")
 
 
 def read(folder: Path, upstream: Upstream) -> tuple[Patch | None, list[Finding]]:
@@ -189,11 +189,14 @@ def _stray(patch: Patch) -> Iterator[Finding]:
 
 def _probe(patch: Patch) -> Iterator[Finding]:
     source = patch.probe.read_bytes()
-    try:
-        compile(source, str(patch.probe), "exec", dont_inherit=True)
-    except (SyntaxError, ValueError) as error:
-        where = f"{patch.probe}:{getattr(error, 'lineno', None) or 1}"
-        yield Finding("error", "probe", where, f"it does not compile: {error}", "mend it, then ./inv probe")
+    for program in (patch.probe, patch.proof):
+        if program is None:
+            continue
+        try:
+            compile(program.read_bytes(), str(program), "exec", dont_inherit=True)
+        except (SyntaxError, ValueError) as error:
+            where, advice = f"{program}:{getattr(error, 'lineno', None) or 1}", f"mend it, then ./inv {program.stem}"
+            yield Finding("error", "probe", where, f"it does not compile: {error}", advice)
     for text, what in ((newpatch.UNWRITTEN, "it is the generated one, which shows nothing"), ("", "it is empty")):
         if text.encode() in source if text else not source.strip():
             at = source[: source.find(text.encode())].count(b"\n") + 1

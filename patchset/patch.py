@@ -98,6 +98,12 @@ class Patch:
     probe: Path
     folder: Path
 
+    @property
+    def proof(self) -> Path | None:
+        """The program beside the probe that shows that the patch is right, if it has one: see :mod:`patchset.patch_proof`."""
+        file = self.folder / "proof.py"
+        return file if file.is_file() else None
+
     def covers(self, release: str) -> bool:
         """Has it a variant for *release*?"""
         return any(variant.releases.contains(release, prereleases=True) for variant in self.variants)

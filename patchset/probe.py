@@ -5,10 +5,11 @@ from __future__ import annotations
 import enum
 import json
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from patchset import process
 from patchset.errors import ProbeError
@@ -100,6 +101,18 @@ def _kept(patch: Patch, tree: str, identity: str, cache: Path) -> Path:
 
 
 def _run(patch: Patch, tree: str, directory: Path, lab: Lab) -> tuple[Finding, bytes]:
+    try:
+        line = last_line(patch.probe, [directory], lab)
+        return parse(line, patch.id, tree, cached=False), line
+    except ProbeError as error:
+        return _unknown(patch, tree, error.what), b""
+
+
+def last_line(program: Path, trees: Sequence[Path], lab: Lab) -> bytes:
+    """What *program* printed last, run alone in the laboratory with the folders of *trees*.
+
+    :raises ProbeError: it did not end in time, or not well.
+    """
     env = process.clean_environment(
         {
             "CUDA_VISIBLE_DEVICES": "",
@@ -109,20 +122,27 @@ def _run(patch: Patch, tree: str, directory: Path, lab: Lab) -> tuple[Finding, b
             "PYTHONHASHSEED": "0",
         }
     )
-    with tempfile.TemporaryDirectory(dir=directory.parent, prefix="probe-") as empty:
+    argv = [lab.python, "-I", "-B", program.resolve(), *(tree.resolve() for tree in trees)]
+    with tempfile.TemporaryDirectory(dir=trees[0].parent, prefix="probe-") as empty:
         env["HOME"] = empty  # vLLM and transformers keep caches and configuration in the home directory
-        ended = process.run(
-            [lab.python, "-I", "-B", patch.probe.resolve(), directory.resolve()], cwd=empty, env=env, timeout=_TIMEOUT
-        )
-    last = ended.stdout.strip().splitlines()[-1:] or [b""]
+        ended = process.run(argv, cwd=empty, env=env, timeout=_TIMEOUT)
+    where, again = str(program), f"./inv {program.stem} --patch {program.parent.name}"
     if ended.timed_out:
-        return _unknown(patch, tree, f"no verdict after {_TIMEOUT:.0f} s"), b""
+        raise ProbeError(f"no verdict after {_TIMEOUT:.0f} s", where=where, next=again)
     if ended.returncode != 0:
-        return _unknown(patch, tree, f"the probe ended with status {ended.returncode}: {ended.tail(3)}"), b""
-    try:
-        return parse(last[0], patch.id, tree, cached=False), last[0]
-    except ProbeError as error:
-        return _unknown(patch, tree, error.what), b""
+        what = f"the {program.stem} ended with status {ended.returncode}: {ended.tail(3)}"
+        raise ProbeError(what, where=where, next=again)
+    return (ended.stdout.strip().splitlines()[-1:] or [b""])[0]
+
+
+def loaded(line: bytes) -> Any:
+    """The JSON value that is in *line*.
+
+    :raises ValueError: there is none, or it is too large. :raises RecursionError: it is too deep.
+    """
+    if len(line) > _OUTPUT_LIMIT:
+        raise ValueError(f"more than {_OUTPUT_LIMIT} bytes")
+    return json.loads(line)
 
 
 def _unknown(patch: Patch, tree: str, reason: str) -> Finding:
@@ -135,9 +155,7 @@ def parse(line: bytes, patch: str, tree: str, *, cached: bool) -> Finding:
     :raises ProbeError: it is not one, is too large, or its checks do not add up to its verdict.
     """
     try:
-        if len(line) > _OUTPUT_LIMIT:
-            raise ValueError(f"more than {_OUTPUT_LIMIT} bytes")
-        data = json.loads(line)
+        data = loaded(line)
         checks = tuple(
             Check(str(item["name"]), Verdict(item["verdict"]), str(item["reason"])) for item in data["checks"]
         )

@@ -11,13 +11,20 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from patchset import __version__
+from patchset import __version__, budget
+from patchset.budget import Comparison
+from patchset.errors import DeclarationError
 from patchset.proof import Exposure, Proof
 from patchset.resolve import Resolved
 from patchset.wheel.requires import Finding
+from patchset.workspace import UNREADABLE
 
 FORMAT = 2
 SCHEMA = Path(__file__).with_name("receipt.schema.json")
+
+#: Formats whose smoke results can be read; bytes of a file that is.
+_READ = (1, FORMAT)
+_LIMIT = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -143,3 +150,81 @@ def write_receipt(folder: Path, document: Mapping[str, Any]) -> Path:
 
 def _moment(moment: datetime) -> str:
     return moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """A receipt that holds machine code to compare with: its file, and its content."""
+
+    path: Path
+    document: Mapping[str, Any]
+
+    def compare(self, now: Mapping[str, Any]) -> Comparison | None:
+        """What became of the kernels' resources since then; None if *now* has no machine code."""
+        return budget.compare(self.document, now, f"{self.path.name} of {self.document['runtime']}")
+
+
+def earlier(
+    dist: Path, recipe: str, named: str = "", lanes: Sequence[str] = (budget.LANE,), but: Path | None = None
+) -> Earlier | None:
+    """The receipt *named*, or the newest one of *recipe* under *dist* with machine code; *but* is not looked at.
+
+    One that cannot be read is as good as not there, unless it is the one that was named.
+
+    :param lanes: those that are run; without one that makes machine code there is nothing to compare.
+    :raises DeclarationError: the one that was named is no receipt, has no machine code, or is named for nothing.
+    """
+    if budget.LANE not in lanes:
+        if named:
+            raise DeclarationError(
+                f"--against compares what lane {budget.LANE} makes, and that is not run",
+                next=f"./inv smoke --lane {budget.LANE} --against {named}",
+            )
+        return None
+    if named:
+        return _read(Path(named).absolute())
+    for path in sorted(dist.glob("*/receipt-*.json"), key=_age, reverse=True):
+        try:
+            found = _read(path) if path != but else None
+        except DeclarationError:
+            continue
+        if found and found.document["recipe"] == recipe:
+            return found
+    return None
+
+
+def _read(path: Path) -> Earlier:
+    """The receipt in *path* for its machine code. Whether it is sound is for ``inv verify`` to say.
+
+    :raises DeclarationError: it cannot be read, is none, or has no machine code.
+    """
+    try:
+        if not path.is_file():  # a pipe would never end
+            raise ValueError("there is no such file")
+        if path.stat().st_size > _LIMIT:
+            raise ValueError(f"more than {_LIMIT} bytes")
+        document = json.loads(path.read_bytes())
+        texts = (document["recipe"], document["runtime"], document["finished"])
+        if document["format"] not in _READ or not all(isinstance(text, str) for text in texts):
+            raise ValueError(f"not of format {' or '.join(map(str, _READ))}")
+        native = budget.native_of(document)
+        if native:
+            budget.check(native)
+    except UNREADABLE as error:
+        told = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+        raise DeclarationError(
+            f"not a receipt: {told}", where=str(path), next="name a dist/<version>/receipt-….json"
+        ) from error
+    if not native:
+        raise DeclarationError(
+            f"this receipt holds no machine code: lane {budget.LANE} was not run for it",
+            where=str(path),
+            next=f'a recipe with [smoke] lanes = ["interpret", "{budget.LANE}"], then ./inv runtime',
+        )
+    return Earlier(path, document)
+
+
+def _age(path: Path) -> tuple[str, int]:
+    """Its moment, and its number among those of one second: :func:`write_receipt` names it so."""
+    _, stamp, number = f"{path.stem}-0".split("-")[:3]
+    return stamp, int(number) if number.isdecimal() else 0

@@ -217,10 +217,12 @@ def smoke_recipe(
     *,
     fresh: bool = False,
     cache: Sequence[str] = (),
+    mutants: bool = False,
 ) -> Smoked:
     """The smoke of *recipe*'s wheel, which is built if need be, or of the file *wheel*, in each of *lanes*; green or red.
 
     :param cache: :func:`patchset.lanes.cache_words`.
+    :param mutants: plant faults too, each of which must be seen.
     :raises DeclarationError: no such lane, or no such file.
     """
     workspace = project.workspace
@@ -238,7 +240,7 @@ def smoke_recipe(
         try:
             with console.step(f"smoke, lane {lane}"):
                 where = laboratory_of(lane, workspace, console.say)
-                more = cache if lane == LIVE else ()
+                more = [*(cache if lane == LIVE else ()), *(["--mutants"] if mutants else [])]
                 if built:
                     results.append(smoke_wheel(project, recipe, built, where, lane, fresh=fresh, words=more)[0])
                 else:

@@ -7,13 +7,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from patchset import receipt, wheel_show
+from patchset import receipt, smoke_show, wheel_show
+from patchset.budget import Comparison
 from patchset.console import Console, relative
 from patchset.proof import Exposure, Proof
 from patchset.releases import Listed
 from patchset.resolve import Resolved
 from patchset.runtime import Runtime, Smoked
-from patchset.smoke.report import from_json, times
 from patchset.upstream import Release
 
 
@@ -40,12 +40,19 @@ def show_runtime(console: Console, made: Runtime, root: Path) -> None:
     wheel_show.show_wheel(console, made.wheel, document["wheel"], root)
     wheel_show.show_beware(console, document["requirements"], document["recipe"])
     for result in document["smoke"]:
-        console.line(f"smoke    {_smoke_line(result)}")
+        console.line(f"smoke    {smoke_show.line(result)}")
+    smoke_show.show_budget(console, _compared(root / "dist", made))
     for item in document["not_run"]:
         console.line(f"not run  {item['what']}: {item['why']}")
     if document["reused"]:
         console.line(f"reused   {', '.join(document['reused'])} (--fresh makes them anew)")
     console.line(f"receipt  {relative(made.receipt, root)}")
+
+
+def _compared(dist: Path, made: Runtime) -> Comparison | None:
+    """The machine code of *made* beside that in the newest other receipt of its recipe."""
+    earlier = receipt.earlier(dist, made.document["recipe"], but=made.receipt)
+    return earlier.compare(made.document) if earlier else None
 
 
 def show_applied(console: Console, resolved: Resolved, checkout: Path | None, what: str) -> None:
@@ -140,40 +147,13 @@ def show_added(console: Console, release: Release) -> None:
     console.line(f"next: ./inv forecast --probes --releases {release.version}, then ./inv bump --to {release.version}")
 
 
-def show_smoke(console: Console, smoked: Smoked, one: bool) -> None:
+def show_smoke(console: Console, smoked: Smoked, compared: Comparison | None = None, *, one: bool) -> None:
     """The end of ``inv smoke``: each kernel in each lane, the counts, and what was not run.
 
     :param one: one lane was asked for; then its result alone is the JSON document.
     """
-    not_run = {lane: f"{error.what}" for lane, error in smoked.not_run.items()}
-    if one and smoked.results:
-        console.json(smoked.results[0])
-    else:
-        console.json({"lanes": list(smoked.results), "not_run": not_run})
-    for result in smoked.results:
-        _kernel_table(console, result)
-        console.line(f"{smoked.wheel.name}: {_smoke_line(result)}")
-    for lane, why in not_run.items():
-        console.line(f"not run  lane {lane}: {why}")
-
-
-def _kernel_table(console: Console, result: Mapping[str, Any]) -> None:
-    rows = []
-    timed = [times(kernel) for kernel in from_json(result).kernels]
-    for kernel, measured in zip(result["kernels"], timed, strict=True):
-        passed = sum(case["status"] == "passed" for case in kernel["cases"])
-        cases = f"{passed}/{len(kernel['cases'])}"
-        rows.append([kernel["name"], kernel["status"], cases, f"{kernel['seconds']:.1f} s", _note(kernel) or measured])
-    console.table(["kernel", "result", "cases", "time", ""], rows)
-
-
-def _note(kernel: Mapping[str, Any]) -> str:
-    """What there is to say of a kernel; of machine code, the most that one of its specialisations takes."""
-    code = [one for one in kernel.get("resources", ()) if one["mode"] == "default"]
-    if kernel["message"] or not code:
-        return kernel["message"]
-    spill, scratch = (max(one.get(key, 0) for one in code) for key in ("spill", "scratch"))
-    return f"{len(code)} modules, spill {spill}, scratch {scratch}, shared {max(one['shared'] for one in code)}"
+    not_run = {lane: error.what for lane, error in smoked.not_run.items()}
+    smoke_show.show(console, smoked.wheel, smoked.results, not_run, compared, one=one)
 
 
 def _series_table(console: Console, series: Sequence[Mapping[str, Any]], omitted: Sequence[Mapping[str, Any]]) -> None:
@@ -183,13 +163,3 @@ def _series_table(console: Console, series: Sequence[Mapping[str, Any]], omitted
     ]
     rows += [[item["patch"], "omitted", "", item["probe"], f"left out: {item['reason']}"] for item in omitted]
     console.table(["patch", "outcome", "on base", "patched", "so"], rows)
-
-
-def _smoke_line(result: Mapping[str, Any]) -> str:
-    counts, cases = result["summary"]["kernels"], result["summary"]["cases"]
-    known = f", {cases['known-defect']} show a known upstream defect" if cases.get("known-defect") else ""
-    return (
-        f"lane {result['lane']}: kernels {counts['passed']} passed, {counts['failed']} failed, {counts['missing']} missing, "
-        f"{counts['not-in-release']} not in this release; cases {cases['passed']} passed, {cases['failed']} failed{known}; "
-        f"seed {result['seed']}"
-    )

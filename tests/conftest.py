@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -143,6 +144,7 @@ def lab_python(workspace: Workspace) -> Path:
 def clone(tmp_path: Path, workspace: Workspace) -> Path:
     """A copy of this clone that a test may change; downloads, store and environments are shared with it.
 
+    Its recipes ask for lane interpret only: the other lanes say the same of each of the wheels that are made there.
     Run ``./inv`` there with :func:`clone_environment`.
     """
     copy = tmp_path / "clone"
@@ -153,6 +155,8 @@ def clone(tmp_path: Path, workspace: Workspace) -> Path:
             shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
         elif source.exists():
             shutil.copy2(source, copy / name)
+    for recipe in (copy / "recipes").glob("*.toml"):
+        recipe.write_text(re.sub(r"(?m)^lanes = .*", 'lanes = ["interpret"]', recipe.read_text("utf-8")), "utf-8")
     (copy / "vendor").mkdir()
     shutil.copy2(ROOT / "vendor" / "upstreams.toml", copy / "vendor")
     if (ROOT / ".venv").is_dir():

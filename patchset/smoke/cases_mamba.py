@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,6 +16,9 @@ Scalars = dict[str, "int | float | bool | None"]
 TABLE_BY_SLOT_FROM = (0, 32, 0)
 #: Mapped postprocess reset the count in place before this release; from it on, in the output.
 RESET_IN_OUTPUT_FROM = (0, 28, 0)
+#: Releases that copy recurrent states as 8-byte words wherever they lie: upstream counts on blocks that start on such a word
+#: ("8B-aligned for all state dtypes in use"). Before, bytes were copied; later, what lies askew is copied as bytes.
+WORDS_FROM, WORDS_UNTIL = (0, 26, 0), (0, 28, 0)
 #: Left overlap is part of batch_memcpy_kernel's contract from this release on.
 OVERLAP_FROM = (0, 29, 0)
 
@@ -71,6 +74,8 @@ class World:
     @classmethod
     def make(cls, subject: Subject, layouts: tuple[StateLayout, ...], rows: int, columns: int) -> World:
         """Random states; every table cell has a block of its own, so no two requests touch the same one."""
+        if WORDS_FROM <= subject.release < WORDS_UNTIL:
+            layouts = tuple(layout if layout.width else _on_words(layout) for layout in layouts)
         rng, blocks = subject.rng, rows * columns + 3
         memory = tuple(rng.integers(0, 256, blocks * layout.stride, dtype=np.uint8) for layout in layouts)
         tables = []
@@ -113,6 +118,10 @@ class World:
 
 def _temporal(group: int, element: int, inner: int, padding: int = 0) -> StateLayout:
     return StateLayout(group, element, 0, element * inner, element * inner + padding)
+
+
+def _on_words(layout: StateLayout) -> StateLayout:
+    return replace(layout, stride=-(-layout.stride // 8) * 8)
 
 
 def _conv(group: int, element: int, inner: int, width: int) -> StateLayout:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from patchset.smoke import cases_distribution
 from patchset.smoke import references_rejection as reference
 from patchset.smoke.case import Array, Case, Subject, cumulative, flags, ints, output, poisoned
 
@@ -117,7 +118,7 @@ def random(subject: Subject) -> list[Case]:
         cases.append(_random(subject, "synthetic-draw-equals-rate", [4, 2], False, synthetic=True, edge=_edge_rate))
     if subject.release >= (0, 25, 0):
         cases.append(_random(subject, "padded", [3, 5, 2], True, edge=_edge_padded))
-    return cases
+    return cases + cases_distribution.accepted_and_replaced()
 
 
 class _RandomInputs:
@@ -268,7 +269,7 @@ def recovered(subject: Subject) -> list[Case]:
     cases.append(_recovered(subject, "no-residual", [2, 1], 130, 64, True, equal=True))
     if subject.has("USE_FP64_GUMBEL"):
         cases.append(_recovered(subject, "float64-near-tie", [3, 1], 130, 64, False, wide=True))
-    return cases
+    return cases + cases_distribution.replacements()
 
 
 def _recovered(

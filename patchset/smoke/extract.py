@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Protocol
@@ -20,6 +21,10 @@ TRITON_NAMES = {
     "libdevice": "from triton.language.extra import libdevice",
     "tldevice": "from triton.language.extra import libdevice as tldevice",
 }
+
+
+#: Takes where an import is from and what it names (None: the module), gives the statement to have instead, or None.
+StandIn = Callable[[str, "str | None"], "str | None"]
 
 
 class ExtractError(Exception):
@@ -66,9 +71,11 @@ class Cut:
         return hashlib.sha256(self.kernel_text.encode()).hexdigest()
 
 
-def cut(source: Readable, file: str, name: str) -> Cut | None:
+def cut(source: Readable, file: str, name: str, stand_in: StandIn = lambda origin, member: None) -> Cut | None:
     """The kernel *name* out of *file*; None if the file, or the kernel in it, is not there.
 
+    :param name: of one in a class, ``Class.function``: it comes in a class of that name, alone.
+    :param stand_in: what imports are replaced, before anything is followed.
     :raises ExtractError: a syntax error, a function that is no Triton kernel, or a name that cannot be followed.
     """
     module = _load(source, file)
@@ -77,7 +84,7 @@ def cut(source: Readable, file: str, name: str) -> Cut | None:
     node = module.definitions[name]
     if not isinstance(node, ast.FunctionDef) or not _is_jit(node):
         raise ExtractError(f"{name} in {file} is not a triton.jit function")
-    collected = _Collected()
+    collected = _Collected(stand_in)
     _collect(source, module, name, collected, {file: module})
     head = ["from __future__ import annotations"] if module.future_annotations else []
     text = _assembled([*head, *collected.imports], file, collected)
@@ -99,6 +106,7 @@ class _Module:
 
 @dataclass
 class _Collected:
+    stand_in: StandIn
     parts: dict[str, str] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
     origin: dict[str, str] = field(default_factory=dict)
@@ -119,10 +127,14 @@ def _load(source: Readable, file: str) -> _Module | None:
     for node in tree.body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             definitions[node.name] = node
+            if isinstance(node, ast.ClassDef):
+                definitions.update(_methods(node))
         elif isinstance(node, ast.Assign):
             definitions.update({target.id: node for target in node.targets if isinstance(target, ast.Name)})
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
             definitions[node.target.id] = node
+        elif isinstance(node, ast.If):
+            definitions.update(dict.fromkeys(_bound(node), node))
         elif isinstance(node, ast.Import):
             for alias in node.names:
                 bound = alias.asname or alias.name.split(".")[0]
@@ -135,6 +147,22 @@ def _load(source: Readable, file: str) -> _Module | None:
                 written = alias.name + (f" as {alias.asname}" if alias.asname else "")
                 imports[alias.asname or alias.name] = (origin, alias.name, f"from {origin} import {written}")
     return _Module(file, text.splitlines(), definitions, imports, future)
+
+
+def _bound(node: ast.If) -> list[str]:
+    """The names that a condition at the top of a file gives a value or a function, in whichever branch."""
+    names = [part.name for part in [*node.body, *node.orelse] if isinstance(part, ast.FunctionDef)]
+    for part in [*node.body, *node.orelse]:
+        if isinstance(part, ast.Assign):
+            names += [target.id for target in part.targets if isinstance(target, ast.Name)]
+        elif isinstance(part, ast.If):
+            names += _bound(part)
+    return names
+
+
+def _methods(node: ast.ClassDef) -> dict[str, ast.stmt]:
+    functions = (part for part in node.body if isinstance(part, ast.FunctionDef))
+    return {f"{node.name}.{part.name}": part for part in functions if _is_jit(part)}
 
 
 def _absolute(file: str, node: ast.ImportFrom) -> str:
@@ -159,7 +187,10 @@ def _collect(source: Readable, module: _Module, name: str, into: _Collected, loa
             _follow(source, module, used, into, loaded)
         elif not hasattr(builtins, used):
             raise ExtractError(f"{module.file}:{node.lineno}: {name} uses {used}, which is defined nowhere in the file")
-    into.parts[name], into.lines[name] = module.segment(node), _first_line(node)
+    # A method stays in a class, at its own line: what Triton makes its key of is then what vLLM has.
+    header = [f"class {name.partition('.')[0]}:"] if "." in name else []
+    into.parts[name] = "\n".join([*header, module.segment(node)])
+    into.lines[name] = _first_line(node) - len(header)
 
 
 def _assembled(head: list[str], file: str, collected: _Collected) -> str:
@@ -180,7 +211,10 @@ def _assembled(head: list[str], file: str, collected: _Collected) -> str:
 
 def _follow(source: Readable, module: _Module, used: str, into: _Collected, loaded: dict[str, _Module]) -> None:
     origin, member, statement = module.imports[used]
-    if origin == "vllm.triton_utils" and member in TRITON_NAMES and used == member:
+    instead = into.stand_in(origin, member)
+    if instead is not None and used == (member or origin):
+        statement = instead
+    elif origin == "vllm.triton_utils" and member in TRITON_NAMES and used == member:
         statement = TRITON_NAMES[member]
     elif origin.split(".")[0] == "vllm":
         found = _find(source, origin, loaded)

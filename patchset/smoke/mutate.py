@@ -39,7 +39,7 @@ class MutationError(Exception):
 class Mutant:
     """One changed expression.
 
-    :param function: the function that it is in.
+    :param function: the function that it is in; of one in a class ``Class.function``.
     :param old: the expression, as ``ast.unparse`` writes it.
     :param new: what it becomes.
     :param occurrence: which of several equal expressions, in source order.
@@ -60,27 +60,27 @@ def apply(text: str, mutant: Mutant) -> str:
 
     :raises MutationError: nothing to change.
     """
-    function = next(
-        (node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef) and node.name == mutant.function),
-        None,
-    )
-    if function is None:
-        raise MutationError(f"no function {mutant.function}")
-    places = [place for place in _places(function) if ast.unparse(place) == mutant.old]
-    if len(places) <= mutant.occurrence:
-        raise MutationError(f"{mutant.function} has {len(places)} times {mutant.old!r}, wanted #{mutant.occurrence}")
-    wanted = places[mutant.occurrence]
+    function = _function(text, mutant.function)
+    wanted = _place(function, mutant)
+    margin = " " * function.col_offset
     changed = _Replace(wanted, ast.parse(mutant.new, mode="eval").body).visit(function)
     lines = text.splitlines()
     first = min([function.lineno, *(decorator.lineno for decorator in function.decorator_list)])
-    return "\n".join([*lines[: first - 1], ast.unparse(changed), *lines[function.end_lineno or first :]]) + "\n"
+    written = [margin + line if line else line for line in ast.unparse(changed).splitlines()]
+    return "\n".join([*lines[: first - 1], *written, *lines[function.end_lineno or first :]]) + "\n"
+
+
+def line_of(text: str, mutant: Mutant) -> int:
+    """The line of *text* that the mutant changes.
+
+    :raises MutationError: nothing to change.
+    """
+    return _place(_function(text, mutant.function), mutant).lineno
 
 
 def mutants(text: str) -> Iterator[Mutant]:
     """Every mutant of the functions of a file: comparisons, arithmetic, and/or, not."""
-    for function in ast.parse(text).body:
-        if not isinstance(function, ast.FunctionDef):
-            continue
+    for name, function in _functions(text):
         seen: dict[str, int] = {}
         for place in _places(function):
             old = ast.unparse(place)
@@ -88,7 +88,29 @@ def mutants(text: str) -> Iterator[Mutant]:
             seen[old] = occurrence + 1
             new = _other(place)
             if new is not None:
-                yield Mutant(function.name, old, new, occurrence)
+                yield Mutant(name, old, new, occurrence)
+
+
+def _functions(text: str) -> Iterator[tuple[str, ast.FunctionDef]]:
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef):
+            yield node.name, node
+        elif isinstance(node, ast.ClassDef):
+            yield from ((f"{node.name}.{part.name}", part) for part in node.body if isinstance(part, ast.FunctionDef))
+
+
+def _function(text: str, name: str) -> ast.FunctionDef:
+    found = next((node for other, node in _functions(text) if other == name), None)
+    if found is None:
+        raise MutationError(f"no function {name}")
+    return found
+
+
+def _place(function: ast.FunctionDef, mutant: Mutant) -> ast.expr:
+    places = [place for place in _places(function) if ast.unparse(place) == mutant.old]
+    if len(places) <= mutant.occurrence:
+        raise MutationError(f"{mutant.function} has {len(places)} times {mutant.old!r}, wanted #{mutant.occurrence}")
+    return places[mutant.occurrence]
 
 
 def _places(function: ast.FunctionDef) -> list[ast.expr]:

@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
-import signal
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
-from patchset.smoke import report, triton_cache
+from patchset.smoke import child, mutants, report, stand_ins, triton_cache
 from patchset.smoke.catalogue import Kernel, known_defect, parse_release
 from patchset.smoke.extract import Cut, ExtractError, cut
-from patchset.smoke.report import CaseResult, KernelResult, Resources, SmokeResult, SourceInfo
+from patchset.smoke.mutants import Planted
+from patchset.smoke.report import CaseResult, KernelResult, Mutants, Resources, SmokeResult, SourceInfo
 from patchset.smoke.sources import Source
 from patchset.smoke.triton_cache import CacheUse
+from patchset.smoke.unknown import unknown_kernels
+
+T = TypeVar("T")
 
 #: Seconds a child may take; a kernel that loops for ever must not hold the run.
 CHILD_LIMIT = 300.0
-#: Lines of a dead child's standard error that are kept.
-STDERR_LINES = 15
 #: What the interpreter is told to run as a child.
 CHILD = ("-m", "patchset.smoke.worker")
 #: The lanes whose programs run at the same time, so that a race may also not show.
@@ -59,22 +58,26 @@ def run(
     seed: int,
     limit: float = CHILD_LIMIT,
     cache: CacheUse = FRESH_CACHE,
+    faults: bool = False,
 ) -> SmokeResult:
-    """Run *kernels* out of *source* in *lane*.
+    """Run *kernels* out of *source* in *lane*; those that are not for it are left out.
 
     :param release: which release's kernels and contracts count.
     :param limit: seconds for one child process.
     :param cache: what is done with Triton's cache; anything but a fresh one is for the lane ``device``.
+    :param faults: then run those that pass again with planted faults, where the lane runs kernels.
     :raises Unusable: torch, triton or numpy cannot be imported, or the lane lacks what it needs.
     :raises CacheError: the cache cannot be primed, or is none.
     """
     triton_cache.check(cache)
     started = time.monotonic()
+    kernels = [kernel.placed(release) for kernel in kernels if kernel.is_for(lane)]
     found: dict[str, Cut] = {}
     done: dict[str, KernelResult] = {}
     for kernel in kernels:
         try:
-            piece = cut(source, kernel.file, kernel.name)
+            stand_in = stand_ins.statement if kernel.lanes == (COMPILED_ONLY,) else stand_ins.nothing
+            piece = cut(source, kernel.file, kernel.name, stand_in)
         except ExtractError as error:
             done[kernel.name] = KernelResult(kernel.name, kernel.file, report.FAILED, message=str(error))
             continue
@@ -89,10 +92,15 @@ def run(
         for told in run_of.spread(there, found):
             environment = told.environment or environment
             done.update(told.results(found, release, lane))
+        if faults and lane in mutants.LANES:
+            passed = [kernel for kernel in there if done[kernel.name].status == report.PASSED]
+            scores = run_of.scores(passed, found, done, source)
+            done.update({name: replace(done[name], mutants=score) for name, score in scores.items()})
         info = SourceInfo(source.kind, str(source.path), source.version, source.sha256)
         results = tuple(done[kernel.name] for kernel in kernels)
         seconds = round(time.monotonic() - started, 2)
-        result = SmokeResult(lane, seed, release, info, results, seconds, environment)
+        why_not = mutants.NOT_RUN.get(lane, "") if faults else ""
+        result = SmokeResult(lane, seed, release, info, results, seconds, environment, unknown_kernels(source), why_not)
         if lane == CACHED_LANE:
             environment["cache"] = run_of.cache_text(result.ok)
         return result
@@ -152,6 +160,16 @@ class _Told:
             message = f"it was not finished: {self.death}"
             if self.current is not None and self.current[0] == kernel.name and self.current[1]:
                 cases.append(CaseResult(self.current[1], report.FAILED, 0.0, self.death))
+        elif not message and cases and all(case.status == report.NOT_RUN for case in cases):
+            return KernelResult(
+                kernel.name,
+                kernel.file,
+                report.NOT_RUN,
+                piece.sha256,
+                cases[0].message,
+                round(seconds, 3),
+                tuple(cases),
+            )
         elif not message and not any(case.status == report.PASSED for case in cases):
             message = "no case passed" if cases else "no case was run"
         bad = message or any(case.status == report.FAILED for case in cases)
@@ -170,13 +188,17 @@ class _Told:
 
 def _with_known_defect(kernel: str, case: CaseResult, release: str, lane: str) -> CaseResult:
     known = known_defect(kernel, case.name, release)
-    if known is None or lane == COMPILED_ONLY:
+    if known is None or known.compiled != (lane == COMPILED_ONLY):
         return case
     if case.status == report.PASSED and known.race and lane in AT_ONCE:
         return replace(case, message=f"the known race did not show this time: {known.what}, {known.reference}")
     if case.status == report.PASSED:
         message = f"{known.reference} is listed as a defect of {release}, but the case passes: correct the catalogue"
         return replace(case, status=report.FAILED, message=message)
+    if known.compiled:
+        unfit = case.status == report.FAILED
+        message = f"{known.what}, {known.reference}: {case.message}"
+        return replace(case, status=report.KNOWN_DEFECT, message=message) if unfit else case
     wrong = {item.array for item in case.differences}
     if not wrong or not wrong <= known.arrays:
         return case
@@ -195,14 +217,34 @@ class _Children:
 
     def spread(self, kernels: list[Kernel], found: dict[str, Cut]) -> list[_Told]:
         """What :meth:`all` gives; in a lane that compiles for minutes, with a row of children on each core."""
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        rows = min(cores, len(kernels)) if self.lane in COMPILING else 1
-        if rows < 2:
+        if self.lane not in COMPILING:
             return self.all(kernels, found)
-        with ThreadPoolExecutor(rows) as pool:
-            return [
-                told for row in pool.map(lambda at: self.all(kernels[at::rows], found), range(rows)) for told in row
-            ]
+        return _on_cores(kernels, lambda row: self.all(row, found))
+
+    def scores(
+        self, kernels: list[Kernel], found: dict[str, Cut], done: Mapping[str, KernelResult], source: Source
+    ) -> dict[str, Mutants]:
+        """Kernel → what became of its planted faults; with a row of children on each core."""
+
+        def each(row: list[Kernel]) -> list[tuple[str, Mutants]]:
+            return [(kernel.name, self._score(kernel, found[kernel.name], done[kernel.name], source)) for kernel in row]
+
+        return dict(_on_cores(kernels, each))
+
+    def _score(self, kernel: Kernel, piece: Cut, result: KernelResult, source: Source) -> Mutants:
+        # Passed with a note is what needed the lane's second way: so do its faults.
+        variables = SECOND_TRY[self.lane][0] if result.message and self.lane in SECOND_TRY else {}
+
+        def run_child(faults: Sequence[Planted]) -> tuple[list[dict[str, Any]], str]:
+            base = self._base()
+            row = self._kernel(base, kernel, piece)
+            row["passed"] = [case.name for case in result.cases if case.status == report.PASSED]
+            row["mutants"] = [str(base / f"cut_{kernel.name}_{at}.py") for at in range(len(faults))]
+            for path, fault in zip(row["mutants"], faults, strict=True):
+                Path(path).write_text(fault.text, "utf-8")
+            return self._run(base, {"kernels": [], "faulty": [row]}, variables, self.limit * len(faults))
+
+        return mutants.score(mutants.planted(source, piece), run_child)
 
     def all(self, kernels: list[Kernel], found: dict[str, Cut]) -> list[_Told]:
         """One child for all. If it dies in a kernel, the next child goes on after that one.
@@ -246,31 +288,36 @@ class _Children:
     def _child(
         self, kernels: list[Kernel], found: dict[str, Cut], variables: Mapping[str, str] = MappingProxyType({})
     ) -> _Told:
-        base = self.folder / f"child{next(self.numbers)}"
-        base.mkdir()
-        job = {
-            "lane": self.lane,
-            "seed": self.seed,
-            "options": {} if self.lane != CACHED_LANE else {"cache": self.cache.mode},
-            "release": list(parse_release(self.release)),
-            "events": str(base / "events.jsonl"),
-            "kernels": [self._kernel(base, kernel, found[kernel.name]) for kernel in kernels],
-        }
-        (base / "job.json").write_text(json.dumps(job), "utf-8")
+        base = self._base()
         told = _Told(tuple(kernels))
         limit = self.limit * (len(kernels) if self.lane in COMPILING else 1)
-        told.death = self._start(base, variables, limit)
-        events = base / "events.jsonl"
-        for line in events.read_text("utf-8").splitlines() if events.is_file() else []:
-            try:
-                told.take(json.loads(line))
-            except json.JSONDecodeError:
-                break  # the child died while it wrote this line
+        job = {"kernels": [self._kernel(base, kernel, found[kernel.name]) for kernel in kernels]}
+        events, told.death = self._run(base, job, variables, limit)
+        for event in events:
+            told.take(event)
         if told.unusable:
             raise Unusable(told.unusable)
         if told.lost:
             told.death = f"the device was lost to the process: {told.lost}"
         return told
+
+    def _base(self) -> Path:
+        base = self.folder / f"child{next(self.numbers)}"
+        base.mkdir()
+        return base
+
+    def _run(
+        self, base: Path, job: Mapping[str, Any], variables: Mapping[str, str], limit: float
+    ) -> tuple[list[dict[str, Any]], str]:
+        whole = {
+            "lane": self.lane,
+            "seed": self.seed,
+            "options": {} if self.lane != CACHED_LANE else {"cache": self.cache.mode},
+            "release": list(parse_release(self.release)),
+            **job,
+        }
+        variables = {"TRITON_CACHE_DIR": str(self._cache(base)), **variables}
+        return child.run([sys.executable, *CHILD], base, whole, variables, limit)
 
     @staticmethod
     def _kernel(base: Path, kernel: Kernel, piece: Cut) -> dict[str, Any]:
@@ -302,43 +349,12 @@ class _Children:
             triton_cache.copy(self.cache.folder, base / "cache")
         return base / "cache"
 
-    def _start(self, base: Path, variables: Mapping[str, str], limit: float) -> str:
-        root = str(Path(__file__).resolve().parents[2])
-        path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
-        environment = {
-            **os.environ,
-            "PYTHONPATH": path,
-            "PYTHONFAULTHANDLER": "1",
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "OMP_NUM_THREADS": "1",
-            "TRITON_CACHE_DIR": str(self._cache(base)),
-            **variables,
-        }
-        argv = [sys.executable, *CHILD, str(base / "job.json")]
-        with open(base / "stderr", "wb") as errors:
-            # Its own directory, so that nothing of the caller's directory is imported in place of torch. The caller's
-            # process group, so that who kills this program's group kills the child too.
-            child = subprocess.Popen(
-                argv, cwd=base, env=environment, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors
-            )
-            try:
-                status: int | None = child.wait(limit)
-            except subprocess.TimeoutExpired:
-                status = None
-            finally:
-                if child.poll() is None:
-                    child.kill()
-                    child.wait()
-        tail = (base / "stderr").read_bytes().decode("utf-8", "replace").strip().splitlines()[-STDERR_LINES:]
-        return "\n".join([_ending(status, limit), *tail])
 
-
-def _ending(status: int | None, limit: float) -> str:
-    if status is None:
-        return f"the process was stopped after {limit:g} s"
-    if status < 0:
-        try:
-            return f"the process died of {signal.Signals(-status).name}"
-        except ValueError:
-            return f"the process died of signal {-status}"
-    return f"the process ended with status {status}"
+def _on_cores(kernels: list[Kernel], run_row: Callable[[list[Kernel]], list[T]]) -> list[T]:
+    """What *run_row* gives for all *kernels*, dealt to a row on each core."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    rows = min(cores, len(kernels))
+    if rows < 2:
+        return run_row(kernels)
+    with ThreadPoolExecutor(rows) as pool:
+        return [one for row in pool.map(lambda at: run_row(kernels[at::rows]), range(rows)) for one in row]

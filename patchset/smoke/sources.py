@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import importlib.util
+import os
 import re
 import zipfile
 from dataclasses import dataclass
@@ -45,6 +46,20 @@ class Source:
             return data.decode("utf-8")
         except UnicodeDecodeError as error:
             raise SourceError(f"{file} in {self.path} is not UTF-8: {error}") from error
+
+    def files(self) -> tuple[str, ...]:
+        """The Python files of the package, sorted."""
+        if self.kind == "wheel":
+            with zipfile.ZipFile(self.path) as archive:
+                names = archive.namelist()
+        else:
+            top = self.path / "vllm"
+            names = [
+                Path(folder, name).relative_to(self.path).as_posix()
+                for folder, _, found in os.walk(top)
+                for name in found
+            ]
+        return tuple(sorted(name for name in set(names) if name.startswith("vllm/") and name.endswith(".py")))
 
 
 def wheel_source(path: Path) -> Source:

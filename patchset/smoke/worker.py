@@ -8,15 +8,29 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
+import math
+import operator
 import sys
 import time
 import traceback
 import zlib
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from patchset.smoke.lanes import LANES, CannotRun
-from patchset.smoke.report import FAILED, PASSED, CaseResult, Outcome, Resources, case_as_json, resources_as_json
+from patchset.smoke.report import (
+    FAILED,
+    NOT_RUN,
+    PASSED,
+    CaseResult,
+    Outcome,
+    Resources,
+    case_as_json,
+    resources_as_json,
+)
+
+if TYPE_CHECKING:
+    from patchset.smoke.case import Case  # which needs NumPy
 
 #: Lines of a traceback that are kept: its end names the line of the kernel.
 TRACEBACK_LINES = 12
@@ -38,6 +52,9 @@ def main(job_file: str) -> None:
         except CannotRun as error:
             _tell(events, event="unusable", message=str(error))
             return
+        for kernel in job.get("faulty", ()):
+            if not _run_mutants(lane, kernel, job, events):
+                return
         for kernel in job["kernels"]:
             started = time.monotonic()
             _tell(events, event="kernel", kernel=kernel["name"])
@@ -64,16 +81,9 @@ def main(job_file: str) -> None:
 def _run_kernel(
     lane: Any, kernel: dict[str, Any], job: dict[str, Any], events: IO[str], resources: dict[Resources, None]
 ) -> None:
-    import numpy as np
-
-    from patchset.smoke.case import Subject
-
-    function = getattr(_import_file(Path(kernel["module"])), kernel["name"])
-    parameters = [(name, has_default) for name, has_default in kernel["parameters"]]
-    rng = np.random.default_rng([job["seed"], zlib.crc32(kernel["name"].encode())])
-    subject = Subject(kernel["name"], frozenset(name for name, _ in parameters), tuple(job["release"]), rng)
-    module, _, maker = kernel["cases"].partition(":")
-    cases = getattr(importlib.import_module(f"patchset.smoke.{module}"), maker)(subject)
+    function = _function(kernel, kernel["module"])
+    parameters = _parameters(kernel)
+    cases = getattr(lane, "expand", lambda _, made: made)(function, _cases(kernel, job))
     for case in cases:
         _tell(events, event="case", kernel=kernel["name"], case=case.name)
         started, outcome = time.monotonic(), Outcome()
@@ -89,9 +99,9 @@ def _run_kernel(
             message = _describe(error)
         result = CaseResult(
             case.name,
-            FAILED if message else PASSED,
+            FAILED if message else NOT_RUN if outcome.not_run else PASSED,
             round(time.monotonic() - started, 4),
-            message,
+            message or outcome.not_run or outcome.note,
             outcome.differences,
             outcome.cold_seconds,
             outcome.warm_seconds,
@@ -99,6 +109,72 @@ def _run_kernel(
             outcome.graph,
         )
         _tell(events, event="case-end", kernel=kernel["name"], result=case_as_json(result))
+
+
+def _function(kernel: dict[str, Any], module: str) -> Any:
+    return operator.attrgetter(kernel["name"])(_import_file(Path(module)))
+
+
+def _parameters(kernel: dict[str, Any]) -> list[tuple[str, bool]]:
+    return [(name, has_default) for name, has_default in kernel["parameters"]]
+
+
+def _cases(kernel: dict[str, Any], job: dict[str, Any]) -> list[Case]:
+    import numpy as np
+
+    from patchset.smoke.case import Subject
+
+    rng = np.random.default_rng([job["seed"], zlib.crc32(kernel["name"].encode())])
+    names = frozenset(name for name, _ in _parameters(kernel))
+    module, _, maker = kernel["cases"].partition(":")
+    made: list[Case] = getattr(importlib.import_module(f"patchset.smoke.{module}"), maker)(
+        Subject(kernel["name"], names, tuple(job["release"]), rng)
+    )
+    return made
+
+
+def _run_mutants(lane: Any, kernel: dict[str, Any], job: dict[str, Any], events: IO[str]) -> bool:
+    """The faults of one kernel, each until a case sees it; False if one has harmed this process."""
+    right = _function(kernel, kernel["module"])
+    parameters = _parameters(kernel)
+    cases = [case for case in _cases(kernel, job) if case.name in kernel["passed"] and all(case.grid)]
+    cases.sort(key=_size)
+    for number, module in enumerate(kernel["mutants"]):
+        _tell(events, event="mutant", kernel=kernel["name"], number=number)
+        caught, message = None, ""
+        try:
+            faulty = _function(kernel, module)
+        except Exception as error:  # it is no module: nothing to see
+            message, cases_of = _describe(error).splitlines()[0], []
+        else:
+            cases_of = cases
+        for case in cases_of:
+            seen, refused = _differs(lane, faulty, parameters, case)
+            message = message or refused
+            if seen:
+                caught = case
+                break
+        # The first one starts in a process that nothing harmed.
+        if caught is not None and number and any(_differs(lane, right, parameters, caught)):
+            return False
+        name = None if caught is None else caught.name
+        _tell(events, event="mutant-end", kernel=kernel["name"], number=number, caught=name, message=message)
+    return True
+
+
+def _differs(lane: Any, function: Any, parameters: list[tuple[str, bool]], case: Case) -> tuple[bool, str]:
+    """Is what a launch left not as *case* wants it? And what kept it from being launched, if anything."""
+    try:
+        ran = lane.run(function, parameters, case)
+    except Exception as error:
+        return False, _describe(error).splitlines()[0]
+    return bool(ran.differences if isinstance(ran, Outcome) else ran), ""
+
+
+def _size(case: Case) -> int:
+    """How much there is to do in a case, roughly."""
+    elements = sum(array.start.size for array in (*case.arrays.values(), *case.memory.values()))
+    return elements * math.prod(case.grid)
 
 
 def _alive(lane: Any) -> bool:

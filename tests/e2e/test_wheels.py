@@ -37,6 +37,7 @@ def test_what_a_runtime_delivers_is_verified(recipe: str, runtime_of: RuntimeOf)
     assert "ok" in {state for what, state in checks.items() if what.startswith("tree")}
     folder = Path(document["paths"]["wheel"]).parent
     assert (folder / single_file.NAME).read_bytes() == single_file.single_file()
+    assert (folder / single_file.SMOKE).read_bytes() == single_file.smoke_file()
 
 
 @each_recipe

@@ -1,6 +1,6 @@
 """Triton's interpreter on the CPU: kernels as Python, one program after the other.
 
-Sees: arithmetic, indexing, masks, wrong addresses. Does not see: races, the compiler, registers, bfloat16 arithmetic
+Sees: arithmetic, indexing, masks, wrong addresses, reads outside arrays, words askew. Does not see: races, the compiler, registers, bfloat16 arithmetic
 (which the interpreter gets wrong, so no case uses it).
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from patchset.smoke.case import Case
-from patchset.smoke.lanes import memory
+from patchset.smoke.lanes import accesses, memory
 from patchset.smoke.report import Difference
 
 
@@ -50,8 +50,10 @@ def run(function: Any, parameters: Sequence[tuple[str, bool]], case: Case) -> tu
     block[:] = before
     held = torch.from_numpy(block)
     given = memory.arguments(parameters, case, lambda name: memory.tensor(held, plan.places[name]))
-    function[case.grid](**given)
-    return memory.differences(plan, before, block)
+    watch = accesses.Watch.over(plan, block.ctypes.data)
+    with accesses.watched(watch):
+        function[case.grid](**given)
+    return memory.differences(plan, before, block) + watch.differences()
 
 
 def aligned(size: int) -> np.ndarray:

@@ -111,8 +111,10 @@ def given(parameters: Sequence[tuple[str, bool]], case: Case, plan: memory.Layou
     return memory.arguments(parameters, case, pointer)
 
 
-def compile_launch(function: Any, given: Mapping[str, Any]) -> Compiled:
+def compile_launch(function: Any, given: Mapping[str, Any], without: Sequence[str] = ()) -> Compiled:
     """The module for a launch of *function* with *given* arguments (:class:`Pointer` for arrays), as Triton would have it.
+
+    :param without: of :data:`PROPERTIES`, what the backend is told that the device has not.
 
     :raises TypeError: a decorator other than ``triton.jit`` is on it.
     """
@@ -123,7 +125,7 @@ def compile_launch(function: Any, given: Mapping[str, Any]) -> Compiled:
 
     if not isinstance(function, JITFunction):
         raise TypeError(f"{type(function).__name__} is not a plain triton.jit function")
-    target = GPUTarget("xpu", PROPERTIES, _WARP)
+    target = GPUTarget("xpu", {**PROPERTIES, **dict.fromkeys(without, False)}, _WARP)
     backend = make_backend(target)
     bound, specialised, options = create_function_from_signature(function.signature, function.params, backend)(**given)
     kinds = [kind for kind, _ in specialised]

@@ -12,17 +12,18 @@ from typing import Any
 
 import pytest
 
-from patchset.smoke.catalogue import KERNELS
 from patchset.smoke.mutate import apply
 from patchset.toolchains.bench import laboratory_of
 from patchset.workspace import Workspace
-from tests.real.apart.test_smoke import ALIGN_FIRST, COMMON_FIRST, FILES, POST, RECOVERED, _copy
+from tests.real.apart.test_smoke import ALIGN_FIRST, BESIDE, COMMON_FIRST, FILES, MISSION, POST, RECOVERED, _copy
 from tests.unit.smoke.support import Ran, alone, smoke
 
 pytestmark = pytest.mark.real
 
 TreeOf = Callable[[str], Path]
 RunLane = Callable[..., Ran]
+#: Without the kernels beside the mission, whose compilation takes as long again.
+ONLY = [word for name in MISSION if name not in BESIDE for word in ("--kernel", name)]
 
 
 @pytest.fixture
@@ -46,18 +47,14 @@ def modules(ran: Ran) -> list[dict[str, Any]]:
     return [one for kernel in ran.data["kernels"] for one in kernel.get("resources", [])]
 
 
-@pytest.mark.parametrize(("release", "count"), [("0.26.0", 12), ("0.33.0", 12)])
+@pytest.mark.parametrize(("release", "count"), [("0.26.0", 12), ("0.33.0", 21)])
 def test_what_intels_backend_makes_of_a_release_equals_the_references(
     tree_of: TreeOf, run_lane: RunLane, release: str, count: int
 ) -> None:
-    ran = run_lane("spirv", tree_of(release), release)
+    ran = run_lane("spirv", tree_of(release), release, *(ONLY if count == 12 else ()))
     assert ran.status == 0, ran.output + ran.errors
-    assert ran.data["summary"]["kernels"] == {
-        "passed": count,
-        "failed": 0,
-        "missing": 0,
-        "not-in-release": len(KERNELS) - count,
-    }
+    passed = [name for name, status in ran.statuses().items() if status == "passed"]
+    assert len(passed) == count and set(ran.statuses().values()) <= {"passed", "not-in-release"}
     # Its mapped mode kills Intel's OpenCL for CPUs when that optimises: said, and run without.
     assert "SIGSEGV in case mapped; run again without" in ran.kernel(POST)["message"]
 
@@ -68,7 +65,7 @@ def test_planted_faults_are_red_on_intels_backend_too(tree_of: TreeOf, run_lane:
     for mutant in dict.fromkeys(faults.values()):
         file = next(name for name in FILES if f"def {mutant.function}(" in (tree / name).read_text("utf-8"))
         (tree / file).write_text(apply((tree / file).read_text("utf-8"), mutant), "utf-8")
-    ran = run_lane("spirv", tree, "0.33.0")
+    ran = run_lane("spirv", tree, "0.33.0", *ONLY)
     assert ran.status == 10
     assert set(ran.statuses().values()) == {"failed"} and set(ran.statuses()) == set(faults)
     for name in faults:
@@ -79,7 +76,7 @@ def test_planted_faults_are_red_on_intels_backend_too(tree_of: TreeOf, run_lane:
 def test_every_specialisation_of_a_release_is_machine_code_within_the_limits(
     tree_of: TreeOf, run_lane: RunLane
 ) -> None:
-    ran = run_lane("native", tree_of("0.33.0"), "0.33.0")
+    ran = run_lane("native", tree_of("0.33.0"), "0.33.0", *ONLY)
     assert ran.status == 0, ran.output + ran.errors
     assert {one["mode"] for one in modules(ran)} == {"default", "256"}
     assert all(one["simd"] in (16, 32) and not one["faults"] for one in modules(ran))

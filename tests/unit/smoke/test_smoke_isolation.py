@@ -65,7 +65,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return ran
 
 
-def _cut(source: Source, file: str, name: str) -> Cut:
+def _cut(source: Source, file: str, name: str, *_: object) -> Cut:
     return Cut(name, file, 1, (), "text", "", ())
 
 

