@@ -87,28 +87,68 @@ def gdn_attention(core_attn_out: Any, z: Any, qkvz: Any, ba: Any, *heads: int, A
         core_attn_out.index_copy_(0, rows, out)
 
 
-class Rounded:
-    """The CPU's compiled operators, which take bfloat16 only, in an engine that computes in float32.
+class OneRecurrence:
+    """The CPU's compiled GDN operators as one: groups, decodes and prefills all go through that for groups.
 
-    Only what goes into them is rounded, so that a batch of another shape gives the same tokens but where logits are next to equal.
+    The CPU has three, each of which rounds elsewhere (their states differ by half a percent), so that a run with drafts and one
+    without would part for that alone. They take bfloat16 only, in an engine that computes in float32: what goes in is rounded.
     """
-
-    _INPUTS = ("q", "k", "v", "a", "b", "query", "key", "value", "dt_bias")
 
     def __init__(self, operators: Any) -> None:
         self.operators = operators
 
-    def __getattr__(self, name: str) -> Any:
+    def fused_sigmoid_gating_delta_rule_update_spec_cpu(self, **given: Any) -> Any:
+        """A state before each group from the accepted column, one after each token to that token's column."""
+        rounded = {name: given.pop(name).bfloat16() for name in ("q", "k", "v", "a", "b", "dt_bias")}
+        return self.operators.fused_sigmoid_gating_delta_rule_update_spec_cpu(**rounded, **given).float()
+
+    def fused_sigmoid_gating_delta_rule_update_cpu(
+        self, q: Any, k: Any, v: Any, initial_state_indices: Any, cu_seqlens: Any, **given: Any
+    ) -> Any:
+        """Decodes: groups of one token, whose one column is the state's slot."""
+        return self._sequences(q, k, v, initial_state_indices, cu_seqlens, **given).unsqueeze(1)
+
+    def fused_gdn_gating_cpu(self, **given: Any) -> Any:
+        """What the gates are made of, for the call that follows, which makes them itself."""
+        return given, None
+
+    def chunk_gated_delta_rule_cpu(
+        self,
+        query: Any,
+        key: Any,
+        value: Any,
+        g: dict[str, Any],
+        initial_state: Any,
+        initial_state_indices: Any,
+        cu_seqlens: Any,
+        **_: Any,
+    ) -> Any:
+        """Prefills: groups of their length, all of whose columns are the state's slot."""
+        out = self._sequences(
+            query,
+            key,
+            value,
+            initial_state_indices,
+            cu_seqlens,
+            initial_state_source=initial_state,
+            use_qk_l2norm_in_kernel=True,
+            **g,
+        )
+        return out.unsqueeze(0), None
+
+    def _sequences(self, q: Any, k: Any, v: Any, slots: Any, starts: Any, **given: Any) -> Any:
         import torch
 
-        def call(**given: Any) -> Any:
-            rounded = {key: value.bfloat16() if key in self._INPUTS else value for key, value in given.items()}
-            result = getattr(self.operators, name)(**rounded)
-            if name == "fused_gdn_gating_cpu":  # what it returns goes into the next of them as it is
-                return result
-            return result.float() if torch.is_tensor(result) else (result[0].float(), *result[1:])
-
-        return call
+        longest = max(int(starts.diff().max()), 1)
+        return self.fused_sigmoid_gating_delta_rule_update_spec_cpu(
+            q=q.flatten(0, -3),
+            k=k.flatten(0, -3),
+            v=v.flatten(0, -3),
+            spec_state_indices=slots.int()[:, None].expand(-1, longest).contiguous(),
+            num_accepted_tokens=torch.ones(len(slots), dtype=torch.int32),
+            cu_seqlens=starts.int().contiguous(),
+            **given,
+        )
 
 
 def inject(job: Any, counts: dict[str, int]) -> None:
@@ -144,7 +184,7 @@ def inject(job: Any, counts: dict[str, int]) -> None:
     gdn_attn.GDNAttentionMetadataBuilder.build = lambda self, common_prefix_len=0, *a, **k: counted(
         self, common_prefix_len, *a, **k
     )
-    cpu.ops = Rounded(cpu.ops)
+    cpu.ops = OneRecurrence(cpu.ops)
     platform = gdn_attn.__dict__.get("current_platform")
     if platform is not None:  # only the patched builder asks
 
