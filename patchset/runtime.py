@@ -290,4 +290,4 @@ def not_run(recipe: Recipe, built: BuiltWheel, results: Sequence[Mapping[str, An
             for kernel in result["kernels"]
             if kernel["status"] == "not-in-release"
         ]
-    return tuple(missing)
+    return tuple(dict.fromkeys(missing))  # each lane says the same of a kernel that the release does not have
