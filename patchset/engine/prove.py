@@ -28,6 +28,8 @@ COLUMNS = ("unpatched", "public approach", "ours")
 LENGTH = 96
 DEPTHS = (1, 2, 3, 4)
 BATCHES = (1, 2, 3, 4)
+#: vLLM's model runner → the depths that are tried with it: 2 is what a server gets, 1 is what it falls back to.
+RUNNERS = {2: DEPTHS, 1: (3,)}
 PROMPTS = (60, 65, 68, 71, 75, 79, 84, 87)
 _SEED = 7
 _SCENARIO, _TREE = 600.0, 7200.0
@@ -37,16 +39,18 @@ _AGAIN = "./inv proof --engine"
 #: What is not vLLM's in these runs, and what they cannot show.
 NOTES = (
     "Injected: Triton's interpreter with an entry `cpu` among its backends; `is_xpu` true for the GDN metadata builder alone; each GDN "
-    "layer's forward_cpu is its forward_xpu; torch.ops._xpu_C.gdn_attention is a stand-in that refuses short groups as "
-    "vllm-xpu-kernels before 0.1.15.3 does and else calls the CPU's own GDN functions on the arguments that the tree passed.",
-    "Also injected: unpacked convolution weights and no AMX, so that every machine takes the same way; copies of one-dimensional index "
-    "tensors before the CPU's functions, which refuse some strides; a stand-in for the package vllm_xpu_kernels, of which only a name is imported.",
-    "Everything else is the tree's: scheduler, model runner, MTP drafter, rejection sampler, metadata builder, forward_xpu and the Python side "
-    "of the operator call.",
-    f"Equal: tokens are those of the run without speculation; where the best two logits of that run lie within {compare.TIE} (bfloat16 between "
-    "4 and 8 is no finer than half of that) and the runner-up was taken, the texts part and what follows is not compared.",
-    "The public approach is the harness's: a step with a short group is built without drafts and accepted counts.",
-    "Not shown: the SYCL operator itself, its layout of convolution states before kernels 0.1.14, graphs, and more than one card.",
+    "layer's forward_cpu is its forward_xpu; torch.ops._xpu_C.gdn_attention is a stand-in that refuses short groups in the words of "
+    "vllm-xpu-kernels before 0.1.15.3, and else calls the CPU's own GDN functions on the arguments that the tree passed.",
+    "Also injected: the engine computes in float32, which the CPU's GDN operators do not take, so their inputs are rounded to bfloat16 and "
+    "their outputs are not; groups, decodes and prefills all go through the CPU's operator for groups, because its three round differently; no "
+    "packed convolution weights and no AMX; contiguous copies of index tensors, which those functions want; a stand-in for the package "
+    "vllm_xpu_kernels, of which one name is imported.",
+    "Everything else is the tree's own: scheduler, model runner, MTP drafter, rejection sampler, metadata builder, forward_xpu and the Python "
+    "side of the operator call. As many requests as the row says run at once; the next one's prefill runs beside the others' groups.",
+    f"Equal: the tokens of the run without speculation. Where the best two logits of that run lie within {compare.TIE} and the runner-up was "
+    "taken, that request's texts part, and what follows is not compared.",
+    "The public approach is the harness's own: every step with a short group is built without drafts and without accepted counts.",
+    "Not shown: the SYCL operator itself, its layout of convolution states before kernels 0.1.14, graph replay, more than one card.",
 )
 
 
@@ -80,9 +84,15 @@ def table(project: Project, console: Console, *, fresh: bool = False) -> dict[st
 
 def _document(runs: _Runs, store: Store, base: str, patched: str) -> dict[str, Any]:
     prompts = prompts_of(_SEED)
-    alone = {"depth": 0, "public": False, "scenarios": [{"prompts": [prompt], "at_once": 1} for prompt in prompts]}
+    alone = {
+        "depth": 0,
+        "runner": 2,
+        "public": False,
+        "scenarios": [{"prompts": [prompt], "at_once": 1} for prompt in prompts],
+    }
     together = [{"prompts": prompts, "at_once": batch} for batch in BATCHES]
-    plain = [{"depth": depth, "public": False, "scenarios": together} for depth in DEPTHS]
+    engines = [(runner, depth) for runner, depths in RUNNERS.items() for depth in depths]
+    plain = [{"depth": depth, "runner": runner, "public": False, "scenarios": together} for runner, depth in engines]
     public = [{**one, "public": True} for one in plain]
     trees = runs.trees(store, {"base": base, "patched": patched})
     model = runs.model()
@@ -95,7 +105,7 @@ def _document(runs: _Runs, store: Store, base: str, patched: str) -> dict[str, A
         references = compare.read_references(reference, len(prompts))
         columns = [
             [outcome for entries in part for outcome in compare.read_outcomes(entries, len(BATCHES), len(prompts))]
-            for part in (others[: len(DEPTHS)], others[len(DEPTHS) :], ours)
+            for part in (others[: len(plain)], others[len(plain) :], ours)
         ]
     except UNREADABLE as error:
         raise ProbeError(f"the engine's result cannot be read: {error}", where=str(runs.logs), next=_AGAIN) from error
@@ -103,8 +113,13 @@ def _document(runs: _Runs, store: Store, base: str, patched: str) -> dict[str, A
 
 
 def assemble(columns: Sequence[Sequence[compare.Outcome]], references: Sequence[compare.Reference]) -> dict[str, Any]:
-    """The document: *columns* has the outcomes of each approach, depth by depth, and in each batch by batch."""
-    names = [f"depth {depth}, batch {batch}" for depth in DEPTHS for batch in BATCHES]
+    """The document: *columns* has the outcomes of each approach, runner by runner, in each depth by depth, and in each batch by batch."""
+    names = [
+        f"{'' if runner == 2 else f'runner V{runner}, '}depth {depth}, batch {batch}"
+        for runner, depths in RUNNERS.items()
+        for depth in depths
+        for batch in BATCHES
+    ]
     rows = [
         {"name": name, "cells": [compare.cell(outcome, references) for outcome in outcomes]}
         for name, outcomes in zip(names, zip(*columns, strict=True), strict=True)

@@ -1,7 +1,7 @@
 """One engine of the twin on the Python files of a tree: ``python worker.py JOB RESULT`` with that tree first on ``PYTHONPATH``.
 
 It runs in the engine's environment and imports nothing of this project. The job (JSON): ``model`` (a folder), ``length``
-(``max_model_len``), ``seconds`` (the limit of one scenario), and ``engines``, each with ``depth`` (drafts a step, 0 for none), ``public``
+(``max_model_len``), ``seconds`` (the limit of one scenario), and ``engines``, each with ``depth`` (drafts a step, 0 for none), ``runner`` (vLLM's model runner, 1 or 2), ``public``
 (rebuild short groups as the public approach does) and ``scenarios``: each with ``prompts`` (lists of token ids) and ``at_once``
 (how many run together).
 
@@ -201,6 +201,7 @@ def inject(job: Any, counts: dict[str, int]) -> None:
 
 def start(job: Any) -> Any:
     """The engine, on one process and one thread."""
+    os.environ["VLLM_USE_V2_MODEL_RUNNER"] = str(job["runner"] - 1)
     from vllm import LLM
 
     speculative = {"method": "mtp", "num_speculative_tokens": job["depth"]} if job["depth"] else None

@@ -85,6 +85,9 @@ def run(
             found[kernel.name] = piece
         else:
             done[kernel.name] = _not_found(kernel, release)
+    owner = triton_cache.Owner(source.version or release, {name: piece.sha256 for name, piece in found.items()})
+    if cache.mode == triton_cache.PRIMED and cache.folder is not None:
+        triton_cache.require_owner(cache.folder, owner)
     environment: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="patchset-smoke-") as folder:
         run_of = _Children(Path(folder), lane, seed, release, limit, cache)
@@ -102,7 +105,7 @@ def run(
         why_not = mutants.NOT_RUN.get(lane, "") if faults else ""
         result = SmokeResult(lane, seed, release, info, results, seconds, environment, unknown_kernels(source), why_not)
         if lane == CACHED_LANE:
-            environment["cache"] = run_of.cache_text(result.ok)
+            environment["cache"] = run_of.cache_text(result.ok, owner, environment)
         return result
 
 
@@ -326,8 +329,8 @@ class _Children:
         parameters = [[parameter.name, parameter.has_default] for parameter in piece.parameters]
         return {"name": kernel.name, "cases": kernel.cases, "module": str(module), "parameters": parameters}
 
-    def cache_text(self, good: bool) -> str:
-        """What became of Triton's cache; one that was to be primed is put in its place, if the run was *good*.
+    def cache_text(self, good: bool, owner: triton_cache.Owner, environment: Mapping[str, str]) -> str:
+        """What became of Triton's cache; one that was to be primed is signed and put in its place, if the run was *good*.
 
         :raises CacheError: it cannot be put there.
         """
@@ -337,6 +340,7 @@ class _Children:
         if use.mode == triton_cache.PRIME and use.folder is not None:
             if not good:
                 return "not primed: a kernel failed"
+            triton_cache.sign(self.folder / "primed", owner, environment)
             count = triton_cache.keep(self.folder / "primed", use.folder, but=FIRST_KERNEL)
             return f"filled with {count} compiled kernels"
         return f"fresh, {sum(triton_cache.kernels(child / 'cache') for child in self.folder.iterdir())} compiled"

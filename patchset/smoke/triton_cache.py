@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 #: What is done with the cache: begun afresh, filled for later, or used as it was filled earlier.
 FRESH, PRIME, PRIMED = "fresh", "prime", "primed"
 _GROUP = "__grp__"
+#: Beside the kernels' folders: whose they are.
+_OWNER = "runtime.json"
+_OWNER_LIMIT = 1024 * 1024
 #: A list of a dozen files; one that is larger is not Triton's.
 _GROUP_LIMIT = 1024 * 1024
 
@@ -46,6 +50,45 @@ def check(use: CacheUse) -> None:
         raise CacheError(f"{use.folder} is not an empty folder: a cache is primed into a new one")
     if use.mode == PRIMED and not kernels(use.folder):
         raise CacheError(f"{use.folder} has no compiled kernel of Triton in it: prime it first (--prime)")
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Whose compiled kernels they are.
+
+    :param runtime: the version of the wheel, which names the patched tree; the release, where there is no wheel.
+    :param kernels: name → sha256 of the kernel's source text.
+    """
+
+    runtime: str
+    kernels: Mapping[str, str]
+
+
+def sign(cache: Path, owner: Owner, environment: Mapping[str, str]) -> None:
+    """Write down whose cache it is, and what compiled it."""
+    told = {"runtime": owner.runtime, "kernels": dict(owner.kernels), "environment": dict(environment)}
+    (cache / _OWNER).write_text(json.dumps(told, indent=1, sort_keys=True) + "\n", "utf-8")
+
+
+def require_owner(cache: Path, owner: Owner) -> None:
+    """Refuse a cache that was filled for another runtime: its kernels would be compiled anew, one request after the other.
+
+    :raises CacheError: it does not say whose it is, or is another's.
+    """
+    file = cache / _OWNER
+    again = "prime a new one (--prime)"
+    try:
+        if file.stat().st_size > _OWNER_LIMIT:
+            raise ValueError(f"it has more than {_OWNER_LIMIT} bytes")
+        told = json.loads(file.read_bytes())
+        found = Owner(str(told["runtime"]), dict(told["kernels"]))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CacheError(f"{file} does not say whose kernels these are ({error}): {again}") from error
+    if found.runtime != owner.runtime:
+        raise CacheError(f"{cache} was filled for {found.runtime}, and this is {owner.runtime}: {again}")
+    other = sorted(name for name, sha256 in owner.kernels.items() if found.kernels.get(name) != sha256)
+    if other:
+        raise CacheError(f"{cache} was filled for other code of {', '.join(other)}: {again}")
 
 
 def kernels(cache: Path) -> int:

@@ -67,7 +67,7 @@ def test_a_death_and_a_run_that_was_not_keep_their_words() -> None:
 
 
 def columns(ours: compare.Outcome) -> list[list[compare.Outcome]]:
-    rows = len(prove.DEPTHS) * len(prove.BATCHES)
+    rows = sum(map(len, prove.RUNNERS.values())) * len(prove.BATCHES)
     return [[Died(REFUSED)] * rows, [Ran(((2,),), 3, 1)] * rows, [ours] * rows]
 
 
@@ -85,12 +85,12 @@ def test_the_table_is_one_that_the_task_reads_and_is_ok_only_if_proved(ours: com
     document = prove.assemble(columns(ours), [reference([1])])
     assert document["ok"] is ok
     table = patch_proof.read(document, "engine", "./inv proof --engine")
-    assert table.rows[0].name == "depth 1, batch 1" and len(table.rows) == 16
+    assert table.rows[0].name == "depth 1, batch 1" and table.rows[-1].name == "runner V1, depth 3, batch 4"
     assert [cell.verdict for cell in table.rows[0].cells[:2]] == [Verdict.DIES, Verdict.WRONG]
 
 
 def test_without_a_death_of_the_unpatched_engine_nothing_is_proved() -> None:
-    good: list[compare.Outcome] = [Ran(((1,),), 3, 1)] * 16
+    good: list[compare.Outcome] = [Ran(((1,),), 3, 1)] * 20
     assert not prove.assemble([good, good, good], [reference([1])])["ok"]
 
 

@@ -179,3 +179,22 @@ def test_what_is_cut_out_has_the_key_that_vllms_own_file_has(lab_python: Path, t
         lab_python, tmp_path, KEY, "kernel", str(file), str(tmp_path / "cut.py"), str(tmp_path / "shifted.py")
     )
     assert cut_out == own and shifted != own
+
+
+def test_a_cache_says_whose_it_is_and_is_used_for_no_other(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    owner = triton_cache.Owner("0.23.0+xpu.b70.1", {"a": "1" * 64, "b": "2" * 64})
+    with pytest.raises(CacheError, match="does not say whose"):
+        triton_cache.require_owner(cache, owner)
+    triton_cache.sign(cache, owner, {"triton": "3.8.0"})
+    triton_cache.require_owner(cache, owner)
+    triton_cache.require_owner(cache, triton_cache.Owner(owner.runtime, {"a": "1" * 64}))
+    with pytest.raises(CacheError, match=r"filled for 0\.23\.0\+xpu\.b70\.1, and this is 0\.26\.0"):
+        triton_cache.require_owner(cache, triton_cache.Owner("0.26.0", owner.kernels))
+    for kernels in ({"a": "3" * 64}, {**owner.kernels, "c": "1" * 64}):
+        with pytest.raises(CacheError, match=r"other code of [ac]:"):
+            triton_cache.require_owner(cache, triton_cache.Owner(owner.runtime, kernels))
+    (cache / "runtime.json").write_text("[]", "utf-8")
+    with pytest.raises(CacheError, match="does not say whose"):
+        triton_cache.require_owner(cache, owner)
