@@ -24,11 +24,13 @@ class Reference:
 
 @dataclass(frozen=True)
 class Ran:
-    """One scenario: the tokens of each prompt, and how many groups with drafts, and short ones among them, there were."""
+    """One scenario: the tokens of each prompt; how many groups with drafts there were, how many of these short, and how many
+    decodes of a ``single`` token without drafts."""
 
     tokens: tuple[tuple[int, ...], ...]
     groups: int
     short: int
+    single: int
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ def cell(outcome: Outcome, references: Sequence[Reference]) -> dict[str, Any]:
     if isinstance(outcome, Died):
         return _cell(Verdict.DIES, outcome.message)
     found = [compare(reference, tokens) for reference, tokens in zip(references, outcome.tokens, strict=True)]
-    short = f"{outcome.short} short of {outcome.groups} groups"
+    short = f"{outcome.short} short of {outcome.groups} groups, {outcome.single} single tokens"
     wrong = [one for one in found if one.wrong]
     if wrong:
         first = min(wrong, key=lambda one: one.equal / one.of)
@@ -142,8 +144,8 @@ def _outcome(entry: dict[str, Any], prompts: int) -> Outcome:
         return NotRun(_said(entry))
     if len(entry["tokens"]) != prompts:
         raise ValueError(f"tokens for {len(entry['tokens'])} of {prompts} prompts")
-    groups, short = _ids([entry["groups"], entry["short"]])
-    return Ran(tuple(_ids(tokens) for tokens in entry["tokens"]), groups, short)
+    counts = _ids([entry[name] for name in ("groups", "short", "single")])
+    return Ran(tuple(_ids(tokens) for tokens in entry["tokens"]), *counts)
 
 
 def _said(entry: dict[str, Any]) -> str:

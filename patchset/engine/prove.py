@@ -198,6 +198,9 @@ class _Runs:
             "VLLM_NO_USAGE_STATS": "1",
             "HF_HUB_OFFLINE": "1",
             "VLLM_CACHE_ROOT": str(home),
+            # The environment has no compiled Python files, and the imports are half of a start.
+            "PYTHONDONTWRITEBYTECODE": "",
+            "PYTHONPYCACHEPREFIX": str(self.scratch / "compiled"),
         }
         ended = process.run(
             [self.python, *words], cwd=home, env=process.clean_environment(variables), timeout=seconds, log=log

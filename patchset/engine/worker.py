@@ -6,8 +6,8 @@ It runs in the engine's environment and imports nothing of this project. The job
 (how many run together).
 
 The result (JSON) has a list an engine, with an entry a scenario: ``tokens`` (a list a prompt), ``gaps`` (without drafts: how far the
-best other logit is below the one taken at each token, and which token that is), ``builds``, ``groups`` and ``short`` (counts of
-metadata builds, of groups with drafts, and of short ones among them); or ``died`` or
+best other logit is below the one taken at each token, and which token that is), ``builds``, ``groups``, ``short`` and ``single``
+(counts of metadata builds, of groups with drafts, of short ones among them, and of decodes of one token without drafts); or ``died`` or
 ``late`` with a text.
 
 Every engine runs in a fork of the process that imported vLLM, which takes longest, and every scenario in a fork of the started
@@ -177,6 +177,7 @@ def inject(job: Any, counts: dict[str, int]) -> None:
             counts["builds"] += 1
             counts["groups"] += len(groups)
             counts["short"] += short
+            counts["single"] += int((lens == 1).sum()) - int((groups == 1).sum())
         if short and job["public"]:
             accepted = drafts = None
         return build(self, prefix, m, accepted, drafts, **more)
@@ -292,7 +293,7 @@ def forked(seconds: float, work: Callable[[], Any]) -> Any:
 
 def run_engine(job: Any, engine: Any) -> list[Any]:
     """The entries of one engine of the job."""
-    counts = {"builds": 0, "groups": 0, "short": 0}
+    counts = {"builds": 0, "groups": 0, "short": 0, "single": 0}
     job = {**job, **engine}
     inject(job, counts)
     llm = start(job)

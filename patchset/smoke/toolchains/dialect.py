@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import ast
 import inspect
+import operator
 import types
 from typing import Any
 
-#: (module, name) that kernels of vLLM 0.19.1 to 0.33.0 name.
+#: (place below ``triton``, name) that kernels of vLLM 0.19.1 to 0.33.0 name.
 NEWER = (
-    ("triton.language", "make_tensor_descriptor"),
-    ("triton.language.extra.cuda", "gdc_wait"),
-    ("triton.language.extra.cuda", "gdc_launch_dependents"),
+    ("language", "make_tensor_descriptor"),
+    ("language.extra.cuda", "gdc_wait"),
+    ("language.extra.cuda", "gdc_launch_dependents"),
 )
 
 
 def teach() -> None:
     """Give Triton the names of :data:`NEWER`, as far as it lacks them, and an autotuner that can be made without a device."""
-    import importlib
-
+    import triton
     from triton.language import core
     from triton.runtime import driver
     from triton.runtime.jit import JITFunction
@@ -30,8 +30,9 @@ def teach() -> None:
     # An autotuner wants to know, when it is made, how its configurations will be timed.
     driver.set_active(types.SimpleNamespace(get_benchmarker=lambda: None))
 
-    for module, name in NEWER:
-        place = importlib.import_module(module)
+    for where, name in NEWER:
+        # By attribute, as kernels do: ``language.extra`` has modules of its own, that an import would load once more.
+        place = operator.attrgetter(where)(triton)
         if not hasattr(place, name):
             setattr(place, name, _absent(core, name))
 

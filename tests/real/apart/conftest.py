@@ -1,6 +1,6 @@
 """A vendor/ of their own: what stands here runs beside the tests on this clone's, which runs of the tool sweep.
 
-Archives and environments in it are this clone's: several processes may use those.
+Archives, environments and the probes' verdicts in it are this clone's: several processes may use those.
 """
 
 from __future__ import annotations
@@ -24,6 +24,10 @@ def workspace(room: Path) -> Workspace:
     for folder in (clone.archives, clone.environments):
         folder.mkdir(parents=True, exist_ok=True)
         (own / folder.name).symlink_to(folder)
+    verdicts = clone.cache / "probes"
+    verdicts.mkdir(parents=True, exist_ok=True)
+    (own / clone.cache.name).mkdir()
+    (own / clone.cache.name / verdicts.name).symlink_to(verdicts)
     return Workspace(ROOT, shared=own)
 
 

@@ -40,24 +40,27 @@ def test_too_few_or_too_many_tokens_are_wrong(tokens: list[int]) -> None:
 
 
 def test_the_cell_of_equal_tokens_counts_them_and_the_short_groups() -> None:
-    cell = compare.cell(Ran(((1, 2), (3,)), 5, 2), [reference([1, 2]), reference([3])])
-    assert cell == {"verdict": "good", "text": "equal, 3 of 3 tokens, 2 short of 5 groups"}
+    cell = compare.cell(Ran(((1, 2), (3,)), 5, 2, 4), [reference([1, 2]), reference([3])])
+    assert cell == {"verdict": "good", "text": "equal, 3 of 3 tokens, 2 short of 5 groups, 4 single tokens"}
 
 
 def test_the_cell_says_how_many_requests_were_compared_to_a_tie_only() -> None:
-    cell = compare.cell(Ran(((1, 9), (3,)), 5, 2), [reference([1, 2], 0.0), reference([3])])
+    cell = compare.cell(Ran(((1, 9), (3,)), 5, 2, 4), [reference([1, 2], 0.0), reference([3])])
     assert cell["verdict"] == "good"
     assert cell["text"].startswith("equal, 2 of 3 tokens") and "a tie in 1 of 2 requests" in cell["text"]
 
 
 def test_the_cell_of_wrong_tokens_names_the_earliest() -> None:
-    ran = Ran(((1, 2, 3, 8), (1, 8, 3, 4)), 5, 2)
+    ran = Ran(((1, 2, 3, 8), (1, 8, 3, 4)), 5, 2, 4)
     cell = compare.cell(ran, [reference([1, 2, 3, 4]), reference([1, 2, 3, 4])])
-    assert cell == {"verdict": "wrong", "text": "wrong at token 2 of 4, in 2 of 2 requests (2 short of 5 groups)"}
+    assert cell == {
+        "verdict": "wrong",
+        "text": "wrong at token 2 of 4, in 2 of 2 requests (2 short of 5 groups, 4 single tokens)",
+    }
 
 
 def test_a_cell_in_which_nothing_was_compared_is_not_good() -> None:
-    cell = compare.cell(Ran(((9,),), 1, 1), [reference([1], 0.0)])
+    cell = compare.cell(Ran(((9,),), 1, 1, 4), [reference([1], 0.0)])
     assert cell["verdict"] == "not run"
 
 
@@ -68,15 +71,15 @@ def test_a_death_and_a_run_that_was_not_keep_their_words() -> None:
 
 def columns(ours: compare.Outcome) -> list[list[compare.Outcome]]:
     rows = sum(map(len, prove.RUNNERS.values())) * len(prove.BATCHES)
-    return [[Died(REFUSED)] * rows, [Ran(((2,),), 3, 1)] * rows, [ours] * rows]
+    return [[Died(REFUSED)] * rows, [Ran(((2,),), 3, 1, 4)] * rows, [ours] * rows]
 
 
 @pytest.mark.parametrize(
     ("ours", "ok"),
     [
-        (Ran(((1,),), 3, 1), True),
-        (Ran(((2,),), 3, 1), False),
-        (Ran(((1,),), 3, 0), False),  # no short group was met: it proves nothing
+        (Ran(((1,),), 3, 1, 4), True),
+        (Ran(((2,),), 3, 1, 4), False),
+        (Ran(((1,),), 3, 0, 4), False),  # no short group was met: it proves nothing
         (Died(REFUSED), False),
         (NotRun("the engine did not start"), False),
     ],
@@ -90,7 +93,7 @@ def test_the_table_is_one_that_the_task_reads_and_is_ok_only_if_proved(ours: com
 
 
 def test_without_a_death_of_the_unpatched_engine_nothing_is_proved() -> None:
-    good: list[compare.Outcome] = [Ran(((1,),), 3, 1)] * 20
+    good: list[compare.Outcome] = [Ran(((1,),), 3, 1, 4)] * 20
     assert not prove.assemble([good, good, good], [reference([1])])["ok"]
 
 

@@ -15,12 +15,16 @@ from patchset.engine import compare, worker
 from patchset.engine.compare import Died, NotRun, Ran, Reference
 from patchset.environment import locked_pins
 
-RAN = {"tokens": [[1, 2], [3]], "builds": 4, "groups": 3, "short": 1}
+RAN = {"tokens": [[1, 2], [3]], "builds": 4, "groups": 3, "short": 1, "single": 4}
 
 
 def test_outcomes_are_read_one_a_scenario() -> None:
     entries = [RAN, {"died": "boom", "builds": 1, "groups": 1, "short": 1}, {"late": "no end after 5 s"}]
-    assert compare.read_outcomes(entries, 3, 2) == [Ran(((1, 2), (3,)), 3, 1), Died("boom"), NotRun("no end after 5 s")]
+    assert compare.read_outcomes(entries, 3, 2) == [
+        Ran(((1, 2), (3,)), 3, 1, 4),
+        Died("boom"),
+        NotRun("no end after 5 s"),
+    ]
 
 
 def test_an_engine_that_did_not_start_has_no_outcome() -> None:
