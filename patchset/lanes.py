@@ -17,7 +17,7 @@ from patchset.resolve import Project
 from patchset.smoke import catalogue, report
 from patchset.smoke.toolchains import CACHE
 from patchset.wheel import BuiltWheel
-from patchset.workspace import UNREADABLE, digest, sources_digest, write_atomically
+from patchset.workspace import UNREADABLE, digest, read_json, sources_digest, write_atomically
 
 _TIMEOUT = 1800.0
 #: The smoke's own status for a lane that cannot run.
@@ -134,9 +134,7 @@ def _read_result(file: Path) -> dict[str, Any]:
 
     :raises ValueError: it is none.
     """
-    if file.stat().st_size > _RESULT_LIMIT:
-        raise ValueError(f"more than {_RESULT_LIMIT} bytes")
-    result = report.from_json(json.loads(file.read_bytes()))
+    result = report.from_json(read_json(file, _RESULT_LIMIT))
     for kernel in result.kernels:
         told = {case.status for case in kernel.cases}
         good = report.PASSED in told and report.FAILED not in told

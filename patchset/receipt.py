@@ -17,7 +17,7 @@ from patchset.errors import DeclarationError
 from patchset.proof import Exposure, Proof
 from patchset.resolve import Resolved
 from patchset.wheel.requires import Finding
-from patchset.workspace import UNREADABLE
+from patchset.workspace import UNREADABLE, read_json
 
 FORMAT = 2
 SCHEMA = Path(__file__).with_name("receipt.schema.json")
@@ -201,9 +201,7 @@ def _read(path: Path) -> Earlier:
     try:
         if not path.is_file():  # a pipe would never end
             raise ValueError("there is no such file")
-        if path.stat().st_size > _LIMIT:
-            raise ValueError(f"more than {_LIMIT} bytes")
-        document = json.loads(path.read_bytes())
+        document = read_json(path, _LIMIT)
         texts = (document["recipe"], document["runtime"], document["finished"])
         if document["format"] not in _READ or not all(isinstance(text, str) for text in texts):
             raise ValueError(f"not of format {' or '.join(map(str, _READ))}")

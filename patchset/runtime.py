@@ -19,7 +19,7 @@ from patchset.lab import Lab
 from patchset.lanes import LIVE, require_smoke, run_smoke, smoke_wheel
 from patchset.proof import Exposure, Proof
 from patchset.receipt import NotRun
-from patchset.recipe import LANES, Recipe
+from patchset.recipe import Recipe
 from patchset.resolve import Project, Resolved, require_locked, resolve, write_lock
 from patchset.store import Store
 from patchset.toolchains.bench import laboratory_of
@@ -223,14 +223,9 @@ def smoke_recipe(
 
     :param cache: :func:`patchset.lanes.cache_words`.
     :param mutants: plant faults too, each of which must be seen.
-    :raises DeclarationError: no such lane, or no such file.
+    :raises DeclarationError: no such file.
     """
     workspace = project.workspace
-    for lane in lanes:
-        if lane not in LANES:
-            raise DeclarationError(
-                f"no lane {lane!r} (there is: {', '.join(LANES)})", next="./inv smoke --lane interpret"
-            )
     path = Path(wheel).absolute()
     if wheel and not path.is_file():
         raise DeclarationError("no such wheel", where=str(path), next="ls dist/*/*.whl")

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from patchset.errors import Busy, MissingTool, PatchsetError, WorktreeError
 
@@ -274,6 +275,16 @@ def free_megabytes(place: Path) -> int:
     """The room where *place* is or would be."""
     there = next(folder for folder in (place, *place.parents) if folder.is_dir())
     return shutil.disk_usage(there).free // 1024**2
+
+
+def read_json(file: Path, limit: int) -> Any:
+    """The JSON value in *file*, which has *limit* bytes at most.
+
+    :raises ValueError, OSError, RecursionError: it is larger, is no JSON, or cannot be read; all are among :data:`UNREADABLE`.
+    """
+    if file.stat().st_size > limit:
+        raise ValueError(f"more than {limit} bytes")
+    return json.loads(file.read_bytes())
 
 
 def write_atomically(path: Path, data: bytes) -> None:

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from patchset.bisect.evidence import Result, Tally, tally
 from patchset.errors import DeclarationError
-from patchset.workspace import UNREADABLE, write_atomically
+from patchset.workspace import UNREADABLE, read_json, write_atomically
 
 FORMAT = 1
 _LIMIT = 64 * 1024 * 1024
@@ -154,9 +154,7 @@ def read_record(file: Path) -> Record | None:
     if not file.exists():
         return None
     try:
-        if file.stat().st_size > _LIMIT:
-            raise ValueError(f"more than {_LIMIT} bytes")
-        data = json.loads(file.read_bytes())
+        data = read_json(file, _LIMIT)
         if data["format"] != FORMAT or set(data) != _KEYS:
             raise ValueError(f"not of format {FORMAT}")
         steps = [_strictly(StepRecord, step) for step in data["steps"]]

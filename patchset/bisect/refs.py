@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from patchset.recipe import Recipe
 from patchset.resolve import Project
 from patchset.store import Store
 from patchset.store.elsewhere import read_commit
-from patchset.workspace import UNREADABLE
+from patchset.workspace import UNREADABLE, read_json
 
 #: A tree of the store, and the release whose kernels and contracts count for it.
 _TREE = re.compile(r"tree:([0-9a-f]{7,40})(?:@(\S+))?")
@@ -203,9 +202,7 @@ def _is_whole(project: Project, ref: str) -> bool:
 
 def _lock_of_receipt(file: Path) -> Lock:
     try:
-        if file.stat().st_size > _RECEIPT_LIMIT:
-            raise ValueError(f"more than {_RECEIPT_LIMIT} bytes")
-        text = json.loads(file.read_bytes())["lock"]["text"]
+        text = read_json(file, _RECEIPT_LIMIT)["lock"]["text"]
         if not isinstance(text, str):
             raise TypeError("its lock is no text")
     except UNREADABLE as error:

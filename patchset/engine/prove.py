@@ -20,7 +20,7 @@ from patchset.engine import compare
 from patchset.errors import ProbeError
 from patchset.resolve import Project
 from patchset.store import Store
-from patchset.workspace import UNREADABLE, digest, sources_digest, write_atomically
+from patchset.workspace import UNREADABLE, digest, read_json, sources_digest, write_atomically
 
 PATCH = "mtp-boundary"
 COLUMNS = ("unpatched", "public approach", "ours")
@@ -68,7 +68,7 @@ def table(project: Project, console: Console, *, fresh: bool = False) -> dict[st
     kept = workspace.cache / "engine" / f"{key}.json"
     if kept.is_file() and not fresh:
         try:
-            return _read(kept)
+            return read_json(kept, _LIMIT)
         except UNREADABLE:
             kept.unlink()
     if base == patched:
@@ -175,7 +175,7 @@ class _Runs:
         job.write_text(json.dumps(wanted), encoding="utf-8")
         log = self._run([self.here / "worker.py", job, result], tree, f"engine-{tree.name}", _TREE)
         try:
-            read = _read(result)
+            read = read_json(result, _LIMIT)
             if not isinstance(read, list) or len(read) != len(engines):
                 raise ValueError(f"not {len(engines)} results")
             return read
@@ -214,9 +214,3 @@ class _Runs:
                 next=f"read {log}",
             )
         return log
-
-
-def _read(file: Path) -> Any:
-    if file.stat().st_size > _LIMIT:
-        raise ValueError(f"more than {_LIMIT} bytes")
-    return json.loads(file.read_bytes())

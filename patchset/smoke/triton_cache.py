@@ -12,15 +12,15 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 #: What is done with the cache: begun afresh, filled for later, or used as it was filled earlier.
 FRESH, PRIME, PRIMED = "fresh", "prime", "primed"
 _GROUP = "__grp__"
 #: Beside the kernels' folders: whose they are.
 _OWNER = "runtime.json"
-_OWNER_LIMIT = 1024 * 1024
-#: A list of a dozen files; one that is larger is not Triton's.
-_GROUP_LIMIT = 1024 * 1024
+#: Both kinds of file are small; a larger one is neither ours nor Triton's.
+_LIMIT = 1024 * 1024
 
 
 class CacheError(Exception):
@@ -78,9 +78,7 @@ def require_owner(cache: Path, owner: Owner) -> None:
     file = cache / _OWNER
     again = "prime a new one (--prime)"
     try:
-        if file.stat().st_size > _OWNER_LIMIT:
-            raise ValueError(f"it has more than {_OWNER_LIMIT} bytes")
-        told = json.loads(file.read_bytes())
+        told = _json(file)
         found = Owner(str(told["runtime"]), dict(told["kernels"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CacheError(f"{file} does not say whose kernels these are ({error}): {again}") from error
@@ -104,9 +102,7 @@ def relocate(cache: Path, final: Path | None = None) -> None:
     for group in _groups(cache):
         home = (final or cache).absolute() / group.parent.name
         try:
-            if group.stat().st_size > _GROUP_LIMIT:
-                raise ValueError(f"it has more than {_GROUP_LIMIT} bytes")
-            names = list(json.loads(group.read_bytes())["child_paths"])
+            names = list(_json(group)["child_paths"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CacheError(f"{group} is no list of a compiled kernel's files: {error}") from error
         if any(name != Path(name).name for name in names):
@@ -141,6 +137,12 @@ def keep(cache: Path, target: Path, but: str) -> int:
         target.rmdir()
     staged.rename(target)
     return kernels(target)
+
+
+def _json(file: Path) -> Any:
+    if file.stat().st_size > _LIMIT:
+        raise ValueError(f"it has more than {_LIMIT} bytes")
+    return json.loads(file.read_bytes())
 
 
 def _groups(cache: Path) -> list[Path]:

@@ -11,7 +11,6 @@ Facts:
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -21,6 +20,7 @@ from tempfile import TemporaryDirectory
 
 from patchset import process
 from patchset.errors import MissingTool, SourceError
+from patchset.sources.archive import hash_file
 
 #: A mirror of Debian to use instead of those in apt's sources.
 MIRROR = "PATCHSET_DEBIAN_MIRROR"
@@ -137,5 +137,5 @@ def _fetch(package: Package, mirrors: Sequence[str], archives: Path) -> None:
 
 
 def _sha256(file: Path) -> str:
-    """Of a file's content; of none the empty text. (The largest is 26 MB.)"""
-    return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
+    """Of a file's content; of none the empty text."""
+    return hash_file(file)[0] if file.is_file() else ""

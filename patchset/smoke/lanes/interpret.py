@@ -45,7 +45,7 @@ def run(function: Any, parameters: Sequence[tuple[str, bool]], case: Case) -> tu
     import torch
 
     plan = memory.layout(case)
-    block = aligned(plan.size)
+    block = memory.aligned(plan.size)
     before = memory.image(case, plan, block.ctypes.data)
     block[:] = before
     held = torch.from_numpy(block)
@@ -54,10 +54,3 @@ def run(function: Any, parameters: Sequence[tuple[str, bool]], case: Case) -> tu
     with accesses.watched(watch):
         function[case.grid](**given)
     return memory.differences(plan, before, block) + watch.differences()
-
-
-def aligned(size: int) -> np.ndarray:
-    """*size* bytes of this process that start where a layout wants them to."""
-    spare = np.empty(size + memory.ALIGNMENT, np.uint8)
-    start = -spare.ctypes.data % memory.ALIGNMENT
-    return spare[start : start + size]

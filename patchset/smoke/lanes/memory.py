@@ -67,6 +67,13 @@ def layout(case: Case) -> Layout:
     return Layout(places, _up(end))
 
 
+def aligned(size: int) -> np.ndarray:
+    """*size* bytes of this process that start where a layout wants them to."""
+    spare = np.empty(size + ALIGNMENT, np.uint8)
+    start = -spare.ctypes.data % ALIGNMENT
+    return spare[start : start + size]
+
+
 def image(case: Case, plan: Layout, base: int) -> np.ndarray:
     """The block before the launch, if it starts at address *base*: that is what tables of addresses are made of."""
     block = np.full(plan.size, POISON, np.uint8)

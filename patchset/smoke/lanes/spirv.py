@@ -45,7 +45,7 @@ def run(function: Any, parameters: Sequence[tuple[str, bool]], case: Case) -> tu
     :raises OpenCLError: its module cannot be compiled for this processor, or not be launched.
     """
     plan = memory.layout(case)
-    block = _aligned(plan.size)
+    block = memory.aligned(plan.size)
     base = block.ctypes.data
     before = memory.image(case, plan, base)
     block[:] = before
@@ -65,9 +65,3 @@ def _device() -> opencl.Device:
 @functools.cache
 def _kernel(spirv: bytes, name: str, options: str) -> Any:
     return _device().kernel(modules.for_cpu(spirv), name, options)
-
-
-def _aligned(size: int) -> np.ndarray:
-    spare = np.empty(size + memory.ALIGNMENT, np.uint8)
-    start = -spare.ctypes.data % memory.ALIGNMENT
-    return spare[start : start + size]

@@ -10,6 +10,7 @@ import pytest
 
 from patchset.smoke.catalogue import EAGLE_FILE, MAMBA_FILE, REJECTION_FILE, select
 from patchset.smoke.mutate import Mutant, MutationError, apply
+from patchset.smoke.planted import PLANTED
 from patchset.smoke.planted_tables import PLANTED_TABLES
 from tests.unit.smoke.support import smoke
 
@@ -23,59 +24,17 @@ BESIDE = tuple(PLANTED_TABLES)
 HELPERS = "vllm/v1/worker/gpu/buffer_utils.py"
 TreeOf = Callable[[str], Path]
 
-GREEDY, RANDOM = "rejection_greedy_sample_kernel", "rejection_random_sample_kernel"
 RECOVERED, EXPAND = "sample_recovered_tokens_kernel", "expand_kernel"
 STEP, INPUTS = "eagle_step_slot_mapping_metadata_kernel", "eagle_prepare_inputs_padded_kernel"
-NEXT, COPY = "eagle_prepare_next_token_padded_kernel", "copy_and_expand_eagle_inputs_kernel"
-MEMCPY, POST = "batch_memcpy_kernel", "postprocess_mamba_fused_kernel"
+POST = "postprocess_mamba_fused_kernel"
 PRE, ALIGN = "precopy_mamba_align_fused_kernel", "preprocess_mamba_align_fused_kernel"
-MOVE, TILED = "_copy_mamba_state_block", "_memcpy_u64_tiled"
 
 #: Rounds of planted faults. In each, the kernels named are red and all others stay green.
-COMMON_FIRST = {
-    MEMCPY: Mutant(MEMCPY, "i + offsets < size", "i + offsets <= size"),
-    POST: Mutant(
-        POST, "aligned_new_computed >= num_tokens_running_state", "aligned_new_computed > num_tokens_running_state"
-    ),
-    STEP: Mutant(STEP, "new_position >= max_model_len", "new_position > max_model_len"),
-    INPUTS: Mutant(INPUTS, "num_draft_tokens > 0", "num_draft_tokens >= 0"),
-    NEXT: Mutant(NEXT, "token_ids < vocab_size", "token_ids <= vocab_size"),
-    COPY: Mutant(
-        COPY,
-        "j >= num_valid_tokens + num_padding_slots_per_request",
-        "j > num_valid_tokens + num_padding_slots_per_request",
-    ),
-    GREEDY: Mutant(GREEDY, "draft_token_id != target_argmax_id", "draft_token_id == target_argmax_id"),
-    RANDOM: Mutant(RANDOM, "target_prob / draft_prob >= uniform_prob", "target_prob / draft_prob > uniform_prob"),
-    EXPAND: Mutant(EXPAND, "src_val == replace_from", "src_val != replace_from"),
-    RECOVERED: Mutant(RECOVERED, "local_max > max_val", "local_max < max_val"),
-}
-COMMON_SECOND = {
-    MEMCPY: Mutant(MEMCPY, "src_ptr + i + offsets", "src_ptr + offsets"),
-    POST: Mutant(
-        POST,
-        "src_block_idx == dest_block_idx and accept_token_bias == 0",
-        "src_block_idx == dest_block_idx or accept_token_bias == 0",
-    ),
-    STEP: Mutant(STEP, "clamped_position % block_size", "clamped_position // block_size"),
-    INPUTS: Mutant(INPUTS, "num_draft_tokens + 1", "num_draft_tokens - 1"),
-    NEXT: Mutant(NEXT, "valid_count > 0", "valid_count >= 0"),
-    COPY: Mutant(COPY, "j == num_valid_tokens", "j != num_valid_tokens"),
-    GREEDY: Mutant(GREEDY, "uniform_prob < rate", "uniform_prob <= rate"),
-    RANDOM: Mutant(RANDOM, "draft_prob > 0", "draft_prob >= 0"),
-    EXPAND: Mutant(EXPAND, "offset < num_tokens", "offset <= num_tokens"),
-    RECOVERED: Mutant(RECOVERED, "vocab_offset != draft_token_id", "vocab_offset == draft_token_id"),
-}
-ALIGN_FIRST = {
-    PRE: Mutant(PRE, "src_col < 0", "src_col <= 0"),
-    ALIGN: Mutant(ALIGN, "state_idx >= 0", "state_idx > 0"),
-}
-ALIGN_SECOND = {
-    PRE: Mutant(PRE, "src_col == dst_col", "src_col != dst_col"),
-    ALIGN: Mutant(ALIGN, "computed_after + MAMBA_BLOCK_SIZE - 1", "computed_after + MAMBA_BLOCK_SIZE + 1"),
-}
-MOVED = Mutant(MOVE, "num_dst_tokens.to(tl.int64) * token_bytes", "num_dst_tokens.to(tl.int64) + token_bytes")
-TILE_TAIL = Mutant(TILED, "tail_off < tail_bytes", "tail_off <= tail_bytes")
+COMMON_FIRST, COMMON_SECOND = (
+    {name: faults[n] for name, faults in PLANTED.items() if name not in (*BESIDE, PRE, ALIGN)} for n in (0, 1)
+)
+ALIGN_FIRST, ALIGN_SECOND = ({name: PLANTED[name][n] for name in (PRE, ALIGN)} for n in (0, 1))
+MOVED, TILE_TAIL = PLANTED[POST][2:]
 ROUNDS: list[tuple[str, dict[str, Mutant]]] = [
     ("0.23.0", COMMON_FIRST),
     ("0.33.0", {**COMMON_FIRST, **ALIGN_FIRST}),
