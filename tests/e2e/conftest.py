@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ import pytest
 from patchset.workspace import VENDOR_VARIABLE, Workspace
 
 ROOT = Path(__file__).resolve().parents[2]
+
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
 @dataclass(frozen=True)
@@ -71,3 +74,27 @@ def runtime_of() -> Callable[[str], Typed]:
         return made[recipe]
 
     return run
+
+
+def _missing(reason: str) -> None:
+    """A browser test that cannot run is skipped with its reason; on a build machine that is a failure."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """One headless Chromium for all tests of a process: Playwright starts only once in it."""
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        _missing("not run: no playwright here; type: pip install playwright")
+    program = next(filter(None, map(shutil.which, _BROWSERS)), None)
+    if not program:
+        _missing("not run: no Chromium on this machine; type: sudo apt install chromium")
+    with sync_playwright() as playwright:
+        root = ["--no-sandbox"] if os.geteuid() == 0 else []
+        started = playwright.chromium.launch(executable_path=program, headless=True, args=root)
+        yield started
+        started.close()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
@@ -15,61 +13,12 @@ import pytest
 
 from patchset.forecast_page import page as page_of
 from tests.e2e.conftest import Inv
+from tests.measured_pages import CONTRASTS, overflow
 from tests.page_documents import document, hostile
 
 DESK = {"width": 1440, "height": 900}
 PHONE = {"width": 390, "height": 844}
 VIEWS = pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
-
-_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-
-#: The contrast of every text that is to be seen, against what is painted behind it: [ratio, text, colour, behind].
-_CONTRASTS = """() => {
-  const parse = (text) => { const n = text.match(/[\\d.]+/g).map(Number); return n.length > 3 ? n : [...n, 1]; };
-  const over = (top, below) => [0, 1, 2].map((i) => top[i] * top[3] + below[i] * (1 - top[3])).concat(1);
-  const light = (c) => {
-    const [r, g, b] = c.slice(0, 3).map((v) => { v /= 255; return v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4; });
-    return .2126 * r + .7152 * g + .0722 * b;
-  };
-  const behind = (element) => {
-    const layers = [];
-    for (let at = element; at; at = at.parentElement) layers.push(parse(getComputedStyle(at).backgroundColor));
-    return layers.reverse().reduce((below, top) => over(top, below), [255, 255, 255, 1]);
-  };
-  const found = [];
-  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  while (walk.nextNode()) {
-    const element = walk.currentNode.parentElement, text = walk.currentNode.textContent.trim();
-    if (!text || !element.checkVisibility({ visibilityProperty: true }) || element.closest("script")) continue;
-    const back = behind(element), front = over(parse(getComputedStyle(element).color), back);
-    const [a, b] = [light(front), light(back)].sort((x, y) => y - x);
-    found.push([(a + .05) / (b + .05), text.slice(0, 40), front.join(), back.join()]);
-  }
-  return found;
-}"""
-
-
-def _missing(reason: str) -> None:
-    """A browser test that cannot run is skipped with its reason; on a build machine that is a failure."""
-    if os.environ.get("CI") == "true":
-        pytest.fail(reason)
-    pytest.skip(reason)
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        _missing("not run: no playwright here; type: pip install playwright")
-    program = next(filter(None, map(shutil.which, _BROWSERS)), None)
-    if not program:
-        _missing("not run: no Chromium on this machine; type: sudo apt install chromium")
-    with sync_playwright() as playwright:
-        root = ["--no-sandbox"] if os.geteuid() == 0 else []
-        started = playwright.chromium.launch(executable_path=program, headless=True, args=root)
-        yield started
-        started.close()
 
 
 @pytest.fixture
@@ -118,11 +67,6 @@ def _panel_ids(shown: Any) -> list[str]:
     return shown.evaluate("[...document.querySelectorAll('.panel')].map((panel) => panel.id)")
 
 
-def _overflow(shown: Any) -> int:
-    """Pixels that the page is wider than its window."""
-    return shown.evaluate("Math.max(document.documentElement.scrollWidth, document.body.scrollWidth) - innerWidth")
-
-
 def _crowd() -> dict[str, Any]:
     """A forecast of twelve patches: more than a phone can show side by side."""
     made = document()
@@ -143,12 +87,12 @@ def _crowd() -> dict[str, Any]:
 @pytest.mark.parametrize("make", [document, hostile, _crowd], ids=["made", "hostile", "crowd"])
 def test_neither_the_page_nor_any_panel_scrolls_sideways(opened: Any, size: Any, make: Any) -> None:
     shown = opened(make(), size)
-    assert _overflow(shown) <= 0
+    assert overflow(shown) <= 0
     for name in _panel_ids(shown):
         shown.evaluate("(name) => { location.hash = name; }", name)
         wide = _panel(shown, name).evaluate("(panel) => [panel.scrollWidth - panel.clientWidth, panel.clientWidth]")
         assert wide[0] <= 0 < wide[1], name
-        assert _overflow(shown) <= 0, name
+        assert overflow(shown) <= 0, name
 
 
 def test_a_wide_matrix_scrolls_in_its_own_box_and_the_releases_stay(opened: Any) -> None:
@@ -267,10 +211,10 @@ def test_every_text_has_enough_contrast(opened: Any, size: Any, dark: bool) -> N
     assert (
         shown.evaluate("getComputedStyle(document.body.parentElement).backgroundColor") == "rgb(15, 18, 23)"
     ) is dark
-    measured = shown.evaluate(_CONTRASTS)
+    measured = shown.evaluate(CONTRASTS)
     for name in _panel_ids(shown):
         shown.evaluate("(name) => { location.hash = name; }", name)
-        measured += shown.evaluate(_CONTRASTS)
+        measured += shown.evaluate(CONTRASTS)
     assert len(measured) > 2000
     assert [item for item in measured if item[0] < 4.5] == []
 
@@ -318,7 +262,7 @@ def test_on_paper_the_matrix_and_what_breaks_are_printed_in_ink_on_white(opened:
     assert shown.locator(".matrix").is_visible()
     assert _panel(shown, "zero-counts/0.25.0").is_visible() and _panel(shown, "patch/zero-counts").is_visible()
     assert not _panel(shown, "pointer-tables/0.21.0").is_visible()
-    assert [item for item in shown.evaluate(_CONTRASTS) if item[0] < 4.5] == []
+    assert [item for item in shown.evaluate(CONTRASTS) if item[0] < 4.5] == []
     assert shown.pdf(format="A4")[:5] == b"%PDF-"
 
 

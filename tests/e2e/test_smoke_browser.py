@@ -10,10 +10,8 @@ import pytest
 from patchset.errors import MissingTool
 from patchset.runtime import Smoked
 from patchset.smoke_page import page
-from tests.e2e.test_forecast_browser import _CONTRASTS, _overflow, browser
+from tests.measured_pages import CONTRASTS, overflow
 from tests.smoke_documents import WHEEL, hostile, lanes
-
-__all__ = ["browser"]
 
 NOT_RUN = {"spirv": MissingTool("lane spirv cannot run here: no OpenCL runtime")}
 
@@ -34,11 +32,11 @@ def test_the_page_fits_reads_and_asks_for_nothing(browser: Any, tmp_path: Path, 
         shown = context.new_page()
         shown.on("console", lambda message, said=said: said.append(message.text))
         shown.goto(file.as_uri())
-        assert _overflow(shown) <= 0
+        assert overflow(shown) <= 0
         shown.locator("summary").first.click()
         assert shown.locator("table.codes").first.is_visible()
-        assert _overflow(shown) <= 0
-        measured = shown.evaluate(_CONTRASTS)
+        assert overflow(shown) <= 0
+        measured = shown.evaluate(CONTRASTS)
         assert len(measured) > 50 and [item for item in measured if item[0] < 4.5] == []
         bars = [bar.bounding_box()["width"] for bar in shown.locator("svg.bar").all()[:2]]
         assert min(bars) > 60
