@@ -101,7 +101,7 @@ def probe(
         primed="lane device: use that cache; a first call over 50 ms is red",
         against="lane native: compare with this receipt (default: the recipe's newest under dist/)",
         html="also write the result there: one page that needs nothing else",
-        set="a set of kernels, as models with lane native (default: the recipe's)",
+        set="sets of kernels, as models with lanes native and device, or mission,models (default: the recipe's)",
         mutants="also plant faults in each kernel; one that no case sees is red",
     )
 )

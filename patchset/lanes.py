@@ -167,13 +167,15 @@ def of_set(recipe: Recipe, name: str, lanes: Sequence[str]) -> Recipe:
     """
     if not name:
         return recipe
-    if name not in catalogue.set_names():
+    try:
+        kernels = catalogue.select(name)
+    except KeyError as error:
         raise DeclarationError(
-            f"--set: no set {name!r} (there is: {', '.join(catalogue.set_names())})", next="./inv smoke --set mission"
-        )
+            f"--set: no set {error} (there is: {', '.join(catalogue.set_names())})", next="./inv smoke --set mission"
+        ) from error
     for lane in lanes:
-        if not any(kernel.is_for(lane) for kernel in catalogue.select(name)):
-            fit = next(one for one in LANES if any(kernel.is_for(one) for kernel in catalogue.select(name)))
+        if not any(kernel.is_for(lane) for kernel in kernels):
+            fit = next(one for one in LANES if any(kernel.is_for(one) for kernel in kernels))
             raise DeclarationError(
                 f"--set {name}: it has no kernel for lane {lane}", next=f"./inv smoke --lane {fit} --set {name}"
             )

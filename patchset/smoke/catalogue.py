@@ -56,6 +56,11 @@ class Kernel:
     lanes: tuple[str, ...] | None = None
     earlier: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def compiled_only(self) -> bool:
+        """True if its cases are launches by their types: compiled, and not run."""
+        return self.cases.startswith("launches")
+
     def placed(self, release: str) -> Kernel:
         """This row with the file that *release* has it in."""
         here = parse_release(release)
@@ -232,16 +237,18 @@ def set_names() -> tuple[str, ...]:
 
 
 def select(set_name: str | None, names: tuple[str, ...] = ()) -> tuple[Kernel, ...]:
-    """The rows of a set, or exactly the *names* if there are any.
+    """The rows of a set, or of several with commas between them; or exactly the *names* if there are any.
 
     :raises KeyError: a name or set that the catalogue does not have.
     """
     if names:
         by_name = {kernel.name: kernel for kernel in KERNELS}
         return tuple(by_name[name] for name in dict.fromkeys(names))
-    if set_name not in set_names():
-        raise KeyError(set_name)
-    return tuple(kernel for kernel in KERNELS if set_name in kernel.sets)
+    sets = (set_name or "").split(",")
+    for name in sets:
+        if name not in set_names():
+            raise KeyError(name)
+    return tuple(kernel for kernel in KERNELS if not set(sets).isdisjoint(kernel.sets))
 
 
 def known_defect(kernel: str, case: str, release: str) -> KnownDefect | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 SET = "models"
-LANES = ("native",)
+LANES = ("native", "device")
 
 _FLA, _FLA_NOW = "vllm/model_executor/layers/fla/ops", "vllm/third_party/flash_linear_attention/ops"
 #: The last release with flash-linear-attention at its old place.

@@ -33,8 +33,8 @@ CHILD = ("-m", "patchset.smoke.worker")
 AT_ONCE = ("spirv", "device")
 #: The lanes whose time goes into compilers of minutes, not into kernels: their limit is for each kernel.
 COMPILING = ("spirv", "native")
-#: The lane that runs nothing, so that no defect shows.
-COMPILED_ONLY = "native"
+#: The lanes in which a wrong result shows, and those in which unfit machine code does.
+EXECUTED, COMPILED = ("interpret", "spirv", "device"), ("native", "device")
 #: The lane whose compiled kernels are worth keeping.
 CACHED_LANE = "device"
 FRESH_CACHE = CacheUse()
@@ -76,7 +76,7 @@ def run(
     done: dict[str, KernelResult] = {}
     for kernel in kernels:
         try:
-            stand_in = stand_ins.statement if kernel.lanes == (COMPILED_ONLY,) else stand_ins.nothing
+            stand_in = stand_ins.statement if kernel.compiled_only else stand_ins.nothing
             piece = cut(source, kernel.file, kernel.name, stand_in)
         except ExtractError as error:
             done[kernel.name] = KernelResult(kernel.name, kernel.file, report.FAILED, message=str(error))
@@ -191,10 +191,12 @@ class _Told:
 
 def _with_known_defect(kernel: str, case: CaseResult, release: str, lane: str) -> CaseResult:
     known = known_defect(kernel, case.name, release)
-    if known is None or known.compiled != (lane == COMPILED_ONLY):
+    if known is None or lane not in (COMPILED if known.compiled else EXECUTED):
         return case
     if case.status == report.PASSED and known.race and lane in AT_ONCE:
         return replace(case, message=f"the known race did not show this time: {known.what}, {known.reference}")
+    if known.compiled and lane == CACHED_LANE and case.status == report.PASSED:
+        return case  # this device is not the one that it does not fit
     if case.status == report.PASSED:
         message = f"{known.reference} is listed as a defect of {release}, but the case passes: correct the catalogue"
         return replace(case, status=report.FAILED, message=message)
@@ -219,10 +221,14 @@ class _Children:
     numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def spread(self, kernels: list[Kernel], found: dict[str, Cut]) -> list[_Told]:
-        """What :meth:`all` gives; in a lane that compiles for minutes, with a row of children on each core."""
-        if self.lane not in COMPILING:
-            return self.all(kernels, found)
-        return _on_cores(kernels, lambda row: self.all(row, found))
+        """What :meth:`all` gives; of what takes compilers minutes and is not timed, with a row of children on each core."""
+        timed = [kernel for kernel in kernels if not self._compiles(kernel)]
+        compiled = [kernel for kernel in kernels if self._compiles(kernel)]
+        told = self.all(timed, found) if timed else []
+        return told + (_on_cores(compiled, lambda row: self.all(row, found)) if compiled else [])
+
+    def _compiles(self, kernel: Kernel) -> bool:
+        return self.lane in COMPILING or kernel.compiled_only
 
     def scores(
         self, kernels: list[Kernel], found: dict[str, Cut], done: Mapping[str, KernelResult], source: Source
@@ -293,7 +299,7 @@ class _Children:
     ) -> _Told:
         base = self._base()
         told = _Told(tuple(kernels))
-        limit = self.limit * (len(kernels) if self.lane in COMPILING else 1)
+        limit = self.limit * max(1, sum(map(self._compiles, kernels)))
         job = {"kernels": [self._kernel(base, kernel, found[kernel.name]) for kernel in kernels]}
         events, told.death = self._run(base, job, variables, limit)
         for event in events:

@@ -19,9 +19,13 @@ import numpy as np
 
 from patchset.smoke import triton_cache
 from patchset.smoke.case import Case
-from patchset.smoke.lanes import CannotRun, devices, memory
+from patchset.smoke.lanes import CannotRun, device_compiled, devices, memory
 from patchset.smoke.lanes.devices import Device
+from patchset.smoke.lanes.launched import expand
+from patchset.smoke.launches import Launch
 from patchset.smoke.report import Difference, Outcome
+
+__all__ = ["alive", "environment", "exercise", "expand", "prepare", "run"]
 
 #: Warm calls that the median is taken of.
 WARM_CALLS = 10
@@ -76,14 +80,23 @@ def environment() -> dict[str, str]:
     return {**versions, **_PROCESS.device.facts, **loaded, **start}
 
 
-def run(function: Any, parameters: Sequence[tuple[str, bool]], case: Case) -> Outcome:
+def run(function: Any, parameters: Sequence[tuple[str, bool]], case: Case | Launch) -> Outcome:
     """Launch *function* on the device, cold, warm and as a graph, and say what is not as the case wants it.
+
+    A launch that has no memory is compiled and loaded.
 
     :param parameters: (name, has a default) in the kernel's order.
     :raises KeyError: the kernel wants an argument that the case does not have.
     """
     if _PROCESS.device is None:
         raise RuntimeError("no device was chosen: environment() comes first")
+    if isinstance(case, Launch):
+        compiled_before = _entries()
+
+        def late(seconds: float) -> str:
+            return _too_late(seconds, _entries() - compiled_before) if _PROCESS.cache == triton_cache.PRIMED else ""
+
+        return device_compiled.compile_launch(_PROCESS.device.name, function, parameters, case, late)
     return exercise(_PROCESS.device, _PROCESS.cache, function, parameters, case)
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -25,10 +25,13 @@ import numpy as np
 
 from patchset.smoke import limits
 from patchset.smoke.case import Case
-from patchset.smoke.lanes import memory
-from patchset.smoke.launches import Argument, Launch, Memory, Type
+from patchset.smoke.lanes import launched, memory
+from patchset.smoke.lanes.launched import expand
+from patchset.smoke.launches import Launch, Memory
 from patchset.smoke.report import Outcome, Resources
 from patchset.smoke.toolchains import apart, dialect, ocloc, triton_xpu
+
+__all__ = ["environment", "expand", "prepare", "run"]
 
 SCRATCH_LIMIT = limits.SCRATCH
 SHARED_LIMIT = limits.SHARED
@@ -66,22 +69,6 @@ def environment() -> dict[str, str]:
     }
 
 
-def expand(function: Any, cases: Sequence[Case | Launch]) -> list[Case | Launch]:
-    """*cases* with a launch for each configuration of *function*'s autotuner."""
-    made: list[Case | Launch] = []
-    for case in cases:
-        configurations = dialect.plain(function)[1] if isinstance(case, Launch) else [{}]
-        if not isinstance(case, Launch) or configurations == [{}]:
-            made.append(case)
-            continue
-        for one in configurations if case.every else configurations[:: max(1, len(configurations) - 1)]:
-            name = f"{case.name} {', '.join(f'{key}={value}' for key, value in one.items())}"
-            tuned = {key: value for key, value in one.items() if key not in ("num_warps", "num_stages")}
-            options = {**case.options, **{key: value for key, value in one.items() if key not in tuned}}
-            made.append(replace(case, name=name, arguments={**case.arguments, **tuned}, options=options))
-    return made
-
-
 def run(function: Any, parameters: Sequence[tuple[str, bool]], case: Case | Launch) -> Outcome:
     """Compile *function* as the case launches it, and judge what came out.
 
@@ -97,10 +84,9 @@ def run(function: Any, parameters: Sequence[tuple[str, bool]], case: Case | Laun
 
 
 def _run_launch(function: Any, parameters: Sequence[tuple[str, bool]], case: Launch) -> Outcome:
-    kernel, _, heuristics = dialect.plain(function)
+    kernel, _, heuristics = launched.plain(function)
     dialect.plain_annotations(kernel)
-    named = {**case.arguments, **{name: decide(case.arguments) for name, decide in heuristics.items()}}
-    given = {**_arguments(parameters, named), **case.options}
+    given = launched.given(parameters, case, heuristics, _pointer)
     note, why = "", ""
     for without in WAYS:
         try:
@@ -115,25 +101,8 @@ def _run_launch(function: Any, parameters: Sequence[tuple[str, bool]], case: Lau
     return Outcome(not_run=why)
 
 
-def _arguments(parameters: Sequence[tuple[str, bool]], named: Mapping[str, Argument]) -> dict[str, Any]:
-    """What the compiler is given for the parameters that the kernel has.
-
-    :raises KeyError: the kernel wants one that the launch does not have.
-    """
-    import triton.language as tl
-
-    given: dict[str, Any] = {}
-    for name, has_default in parameters:
-        if name not in named:
-            if not has_default:
-                raise KeyError(f"the kernel has a parameter that its launches do not know: {name}")
-            continue
-        value = named[name]
-        if isinstance(value, Memory):
-            given[name] = triton_xpu.Pointer(value.dtype, BASE if value.aligned else BASE + 4)
-        else:
-            given[name] = getattr(tl, value.name) if isinstance(value, Type) else value
-    return given
+def _pointer(array: Memory) -> triton_xpu.Pointer:
+    return triton_xpu.Pointer(array.dtype, BASE if array.aligned else BASE + 4)
 
 
 @functools.cache

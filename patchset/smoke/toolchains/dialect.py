@@ -66,22 +66,3 @@ def plain_annotations(function: Any) -> None:
             parameter._param = parameter._param.replace(annotation=inspect.Parameter.empty)
             for known in ("annotation", "annotation_type", "is_constexpr"):
                 parameter.__dict__.pop(known, None)
-
-
-def plain(function: Any) -> tuple[Any, list[dict[str, Any]], dict[str, Any]]:
-    """A kernel without its decorators.
-
-    :return: the ``triton.jit`` function; the configurations of its autotuner, as arguments (one empty, if it has none);
-        and name → function of the arguments, for what a heuristic decides.
-    """
-    configurations: list[dict[str, Any]] = [{}]
-    heuristics: dict[str, Any] = {}
-    while hasattr(function, "fn") and not hasattr(function, "params"):
-        if hasattr(function, "configs"):
-            configurations = [
-                {**one.kwargs, "num_warps": one.num_warps, "num_stages": one.num_stages} for one in function.configs
-            ]
-        elif hasattr(function, "values"):
-            heuristics.update(function.values)
-        function = function.fn
-    return function, configurations, heuristics

@@ -17,7 +17,7 @@ from tests.unit.smoke.support import alone, smoke
 #: a graph records is a launch, and here its replay is that launch.
 HEAD = """
 import dataclasses, importlib.util, json, os, sys
-os.environ["TRITON_INTERPRET"] = "1"
+os.environ.setdefault("TRITON_INTERPRET", "1")
 import numpy as np
 from patchset.smoke.case import Array, Case, output
 from patchset.smoke.lanes import device, devices
@@ -328,3 +328,115 @@ def test_a_cache_that_cannot_be_primed_or_is_none_is_refused_first(tmp_path: Pat
 def _tree(folder: Path) -> Path:
     (folder / "tree" / "vllm").mkdir(parents=True, exist_ok=True)
     return folder / "tree"
+
+
+#: A driver of an H200 that has none: modules are loaded to numbers, and Triton's own ptxas makes the code.
+NO_GPU = """
+import types
+from pathlib import Path
+from triton.backends.compiler import GPUTarget
+from triton.runtime import driver
+
+os.environ["TRITON_CACHE_DIR"] = str(Path(sys.argv[1]).with_name("cache"))
+refused = []
+
+
+def loaded(*words):
+    if refused:
+        raise RuntimeError(refused[0])
+    return 1, 1, 32, 0, 1024
+
+
+def properties(number):
+    return {"max_shared_mem": 232448, "warpSize": 32}
+
+
+class Driver:
+    utils = types.SimpleNamespace(load_binary=loaded, get_device_properties=properties)
+    launcher_cls = staticmethod(lambda *words: None)
+    get_current_target = staticmethod(lambda: GPUTarget("cuda", 90, 32))
+    get_current_device = staticmethod(lambda: 0)
+    get_current_stream = staticmethod(lambda number: 0)
+
+
+driver.set_active(Driver())
+import torch
+from patchset.smoke import triton_cache
+from patchset.smoke.lanes import device_compiled
+from patchset.smoke.launches import INT32, Memory, launch
+
+parameters = [(name, False) for name in ("out_ptr", "in_ptr", "n", "BLOCK")]
+made_of = {"out_ptr": INT32, "in_ptr": Memory("int32", False), "n": 37, "BLOCK": 8}
+
+
+def compiled(case, late="", kind="cuda", function=made.double):
+    return device_compiled.compile_launch(kind, function, parameters, case, lambda seconds: late)
+
+
+def entries():
+    return triton_cache.kernels(Path(os.environ["TRITON_CACHE_DIR"]))
+"""
+
+
+def test_a_launch_by_its_types_compiles_what_the_launch_itself_would(ask: Any) -> None:
+    """As tensors would: an aligned one and one that is not, in a cache that then has nothing to compile any more."""
+    found = ask(
+        f"""{NO_GPU}
+compiled(launch("c", made_of, warps=2))
+print(entries())
+numbers = torch.zeros(64, dtype=torch.int32)
+made.double.warmup(numbers, numbers[1:], 37, BLOCK=8, num_warps=2, grid=(5,))
+print(entries())
+made.double.warmup(numbers, numbers, 37, BLOCK=8, num_warps=2, grid=(5,))
+print(entries())
+""",
+        TRITON_INTERPRET="0",
+    )
+    assert found == [1, 1, 2]
+
+
+def test_a_launch_that_xpu_refuses_raises_and_what_another_device_refuses_is_not_run(ask: Any) -> None:
+    found = ask(
+        f"""{NO_GPU}
+def told(case, kind="xpu", function=made.double, why=""):
+    refused[:] = [why] if why else []
+    try:
+        tell(compiled(case, "", kind, function))
+    except Exception as error:
+        print(json.dumps(str(error)))
+
+
+right = launch("c", made_of)
+told(right, why="out of resource")
+told(right, "cuda", why="out of resource")
+told(launch("c", {{**made_of, "BLOCK": 7}}))
+told(launch("c", {{**made_of, "BLOCK": 7}}), "cuda")
+told(launch("c", {{"BLOCK": 8}}), "cuda")
+told(right, "cuda", made.intels)
+told(right, "cuda")
+""",
+        KERNEL
+        + """
+
+@triton.jit
+def rounded(x):
+    return tl.extra.intel.libdevice.round(x)
+
+
+@triton.jit
+def intels(out_ptr, in_ptr, n, BLOCK: tl.constexpr):
+    tl.store(out_ptr, rounded(n))
+""",
+        TRITON_INTERPRET="0",
+    )
+    loaded, elsewhere, block, block_elsewhere, lacking, intels, right = found
+    assert "out of resource" in loaded and "out of resource" in elsewhere["not_run"]
+    assert "power of 2" in block and "power of 2" in block_elsewhere["not_run"]
+    assert "out_ptr" in lacking
+    assert "no attribute 'intel'" in intels["not_run"] and "cuda does not take it" in intels["not_run"]
+    assert right["not_run"] == "" and right["cold_seconds"] > 0
+
+
+def test_a_launch_that_is_slow_is_told(ask: Any) -> None:
+    found = ask(f'{NO_GPU}\ntell(compiled(launch("c", made_of), "late"))\n', TRITON_INTERPRET="0")
+    assert found[0]["message"] == "late"

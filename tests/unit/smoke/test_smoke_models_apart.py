@@ -81,11 +81,17 @@ def test_known_to_be_unfit_is_not_red_where_it_is_compiled_and_keeps_the_advice(
     assert _with_known_defect(known.kernel, other, "0.23.0", "native") == other
     good = _with_known_defect(known.kernel, CaseResult(known.case, report.PASSED, 0.1), "0.23.0", "native")
     assert good.status == report.FAILED and "correct the catalogue" in good.message
+    # Live, on whichever device: there a B70 refuses it, and another may not.
+    assert _with_known_defect(known.kernel, failed, "0.23.0", "device").status == report.KNOWN_DEFECT
+    passed = CaseResult(known.case, report.PASSED, 0.1)
+    assert _with_known_defect(known.kernel, passed, "0.23.0", "device") == passed
 
 
 def test_a_set_is_chosen_by_name_for_the_lanes_that_it_has_kernels_for(project: Project) -> None:
     recipe = project.recipe("b70-0.23")
     assert lanes.of_set(recipe, "", ("interpret",)) is recipe
+    both = lanes.of_set(recipe, "mission,models", ("device", "interpret"))
+    assert both.smoke_set == "mission,models"
     models = lanes.of_set(recipe, "models", ("native",))
     assert models.smoke_set == "models" and recipe.smoke_set == "mission"
     with pytest.raises(DeclarationError, match="no set 'model'"):
