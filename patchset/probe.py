@@ -80,9 +80,19 @@ def known(patch: Patch, tree: str, identity: str, cache: Path) -> Finding | None
 
 
 def probe(
-    patch: Patch, tree: str, directory: Callable[[], Path], lab: Lab, cache: Path, *, fresh: bool = False
+    patch: Patch,
+    tree: str,
+    directory: Callable[[], Path],
+    lab: Lab,
+    cache: Path,
+    *,
+    fresh: bool = False,
+    only: bool = False,
 ) -> Finding:
     """Run *patch*'s probe on *tree*. *directory* gives a folder that holds it; it is only called if the probe must run.
+
+    :param only: that folder never holds another tree, so what Python compiles of it may stay there: what it compiled of a
+        file that was written over in the same second with the same size would be taken for the new one's.
 
     A result other than ``unknown`` is kept under *cache*, by the hash of probe, tree and laboratory.
     Never raises for what the probe does: a crash, a timeout or nonsense is ``unknown``, with the reason.
@@ -90,7 +100,7 @@ def probe(
     found = None if fresh else known(patch, tree, lab.identity, cache)
     if found:
         return found
-    finding, raw = _run(patch, tree, directory(), lab)
+    finding, raw = _run(patch, tree, directory(), lab, only and lab.ours)
     if finding.verdict is not Verdict.UNKNOWN:
         write_atomically(_kept(patch, tree, lab.identity, cache), raw)
     return finding
@@ -100,17 +110,18 @@ def _kept(patch: Patch, tree: str, identity: str, cache: Path) -> Path:
     return cache / "probes" / f"{key(patch, tree, identity)}.json"
 
 
-def _run(patch: Patch, tree: str, directory: Path, lab: Lab) -> tuple[Finding, bytes]:
+def _run(patch: Patch, tree: str, directory: Path, lab: Lab, keep: bool) -> tuple[Finding, bytes]:
     try:
-        line = last_line(patch.probe, [directory], lab)
+        line = last_line(patch.probe, [directory], lab, keep=keep)
         return parse(line, patch.id, tree, cached=False), line
     except ProbeError as error:
         return _unknown(patch, tree, error.what), b""
 
 
-def last_line(program: Path, trees: Sequence[Path], lab: Lab) -> bytes:
+def last_line(program: Path, trees: Sequence[Path], lab: Lab, *, keep: bool = False) -> bytes:
     """What *program* printed last, run alone in the laboratory with the folders of *trees*.
 
+    :param keep: Python may write what it compiled beside all that is imported, in the laboratory and in *trees*.
     :raises ProbeError: it did not end in time, or not well.
     """
     env = process.clean_environment(
@@ -122,7 +133,7 @@ def last_line(program: Path, trees: Sequence[Path], lab: Lab) -> bytes:
             "PYTHONHASHSEED": "0",
         }
     )
-    argv = [lab.python, "-I", "-B", program.resolve(), *(tree.resolve() for tree in trees)]
+    argv = [lab.python, "-I", *([] if keep else ["-B"]), program.resolve(), *(tree.resolve() for tree in trees)]
     with tempfile.TemporaryDirectory(dir=trees[0].parent, prefix="probe-") as empty:
         env["HOME"] = empty  # vLLM and transformers keep caches and configuration in the home directory
         ended = process.run(argv, cwd=empty, env=env, timeout=_TIMEOUT)

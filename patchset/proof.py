@@ -125,7 +125,7 @@ def ask(
 
     def look(pair: tuple[str, str]) -> Finding:
         with trees.asked(pair[1]) as directory:
-            finding = probe(wanted[pair], pair[1], directory, lab, cache, fresh=fresh)
+            finding = probe(wanted[pair], pair[1], directory, lab, cache, fresh=fresh, only=True)
         heard(finding)
         return finding
 

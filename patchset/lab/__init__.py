@@ -29,11 +29,13 @@ class Lab:
     """An interpreter with torch, and ``identity``: a text that says which, for the keys of cached results.
 
     :param variables: what its programs want in their environment.
+    :param ours: it is in a folder of this tool, where Python may keep what it compiles: half of a probe's time goes into that.
     """
 
     python: Path
     identity: str
     variables: Mapping[str, str] = field(default_factory=dict)
+    ours: bool = False
 
 
 def ensure(envs: Path, say: Callable[[str], None] = lambda text: None) -> Lab:
@@ -46,7 +48,7 @@ def ensure(envs: Path, say: Callable[[str], None] = lambda text: None) -> Lab:
     if override:
         return _given(Path(override))
     python = environment.ensure(envs, "lab", LOCK, before=_install_torch, rule=_RULE, say=say)
-    return Lab(python, identity())
+    return Lab(python, identity(), ours=True)
 
 
 def identity() -> str:

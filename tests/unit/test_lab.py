@@ -30,7 +30,7 @@ def test_identity_is_the_one_of_the_laboratory_that_is_there(tmp_path: Path) -> 
     own = {**marker, "base": sys.base_prefix, "python": sys.version}
     (env / "complete.json").write_text(json.dumps(own))
     found = lab.ensure(tmp_path)
-    assert found == lab.Lab(env / "bin" / "python", lab.identity())
+    assert found == lab.Lab(env / "bin" / "python", lab.identity(), ours=True)
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == [env.name]
 
 

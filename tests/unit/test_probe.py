@@ -260,3 +260,17 @@ def test_fixed_is_only_said_where_a_probe_says_so() -> None:
         decision = decide(outcome, None, None, nearest)
         assert decision.state is None and decision.agree is None and not decision.good
         assert "not run" in decision.text or "not probed" in decision.text
+
+
+@pytest.mark.parametrize(("ours", "only", "kept"), [(True, True, True), (True, False, False), (False, True, False)])
+def test_what_is_compiled_stays_only_where_it_can_mislead_nobody(
+    ours: bool, only: bool, kept: bool, patch_with: Callable[[str], Patch], tree: Path, tmp_path: Path
+) -> None:
+    """Not in an interpreter that is another's, and not in a folder that will hold another tree."""
+    (tree / "there.py").write_text("", "utf-8")
+    program = "import sys; sys.path.insert(0, sys.argv[1]); import there\n" + answer()
+    lab = Lab(LAB.python, LAB.identity, ours=ours)
+    assert (
+        probe(patch_with(program), "t" * 40, lambda: tree, lab, tmp_path / "cache", only=only).verdict is Verdict.SOUND
+    )
+    assert (tree / "__pycache__").exists() == kept
