@@ -152,7 +152,7 @@ def test_a_wrong_name_is_answered_with_what_there_is(words: tuple[str, ...], inv
     assert "nonesuch" in ended.err and "next:" in ended.err
 
 
-def test_killed_at_ten_moments_the_next_run_succeeds(
+def test_killed_at_any_moment_the_next_run_succeeds(
     clone: Path, tmp_path: Path, workspace: Workspace, lab_python: Path, runtime_of: RuntimeOf
 ) -> None:
     """A cold vendor/ (but for downloads), `kill -9` after each of the first lines of progress and between them."""
@@ -163,7 +163,7 @@ def test_killed_at_ten_moments_the_next_run_succeeds(
         os.link(archive, vendor / "archives" / archive.name)
     env = {VENDOR_VARIABLE: str(vendor), "PATCHSET_LAB_PYTHON": str(lab_python)}
     survived = 0
-    for moment in (0.3, 1.0, 2.0, 3.5, 5.0, 7.0, 10.0, 14.0, 18.0, 23.0):
+    for moment in (0.3, 1.5, 3.0, 5.0, 8.0, 13.0):
         run = subprocess.Popen(
             [str(clone / "inv"), "runtime"],
             cwd=clone,
