@@ -1,7 +1,7 @@
 """The tasks, thin: parse, call one function of the engine, print. `./inv --list` shows them, `./inv --help TASK` one.
 
 Those that change or compare series are in :mod:`patchset.series_tasks`, those about wheels in :mod:`patchset.wheel_tasks`,
-proofs of patches in :mod:`patchset.proof_tasks`.
+proofs of patches in :mod:`patchset.proof_tasks`, gates of a server in :mod:`patchset.gate_tasks`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from invoke import Context, Exit, task
 
 from patchset.cli import DEFAULT, WORKSPACE, help_for, job, number, reporting, whole
 from patchset.errors import BisectError, SeriesError
+from patchset.gate_tasks import gate
 from patchset.proof_tasks import proof
 from patchset.series_tasks import backport, diff, drop, edit, export, graph, import_, lint, move, new
 from patchset.wheel_tasks import kernels, verify, wheel
@@ -23,6 +24,7 @@ __all__ = [
     "drop",
     "edit",
     "export",
+    "gate",
     "graph",
     "import_",
     "kernels",

@@ -148,6 +148,13 @@ class KernelsError(PatchsetError):
     kind = "kernels"
 
 
+class GateError(PatchsetError):
+    """A gate that is not passed: a result is wrong, incomplete, or of something else than was asked for."""
+
+    exit_code = 19
+    kind = "gate"
+
+
 class Interrupted(PatchsetError):
     """Ctrl-C."""
 
